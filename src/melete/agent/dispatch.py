@@ -1,0 +1,144 @@
+"""The one door to every tool: arguments repaired, guards asked, intent stored, deadline kept, result shaped and stored. Layer 2."""
+
+import asyncio
+import difflib
+import logging
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from melete.agent import arguments, results
+from melete.agent.context import CallContext, Surroundings
+from melete.agent.loopwatch import LoopWatch
+from melete.core.event import ToolEnded, ToolStarted
+from melete.core.message import ToolCall, ToolResult
+from melete.core.tool import Go, Guard, Refused, Result, Tool, ToolError
+
+log = logging.getLogger("melete.dispatch")
+
+
+class Dispatch:
+    """Runs calls for one session; nothing else does."""
+
+    def __init__(
+        self, tools: Sequence[Tool], *, guards: Sequence[Guard], shared: Surroundings, watch: LoopWatch | None = None
+    ) -> None:
+        self.tools = {tool.name: tool for tool in tools}
+        self._watch = watch
+        self._inner = 0
+        self._guards = tuple(guards)
+        self._shared = shared
+
+    def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+        """The calls in order, neighbours that may share the clock together."""
+        grouped: list[list[ToolCall]] = []
+        before = False
+        for call in calls:
+            tool = self.tools.get(call.name)
+            parallel = tool is not None and tool.parallel
+            if parallel and before:
+                grouped[-1].append(call)
+            else:
+                grouped.append([call])
+            before = parallel
+        return grouped
+
+    async def run(self, call: ToolCall, *, refused: str = "") -> ToolEnded:
+        """Run one call and store its outcome, whatever happens; only a cancellation goes on upwards."""
+        began = time.monotonic()
+        try:
+            ended = results.failure(call, refused, outcome="not_run") if refused else await self._attempt(call)
+        except asyncio.CancelledError:
+            await self._store(results.failure(call, "Stopped by the user.", outcome="cancelled"), began)
+            raise
+        return await self._store(self._watch.note(call, ended) if self._watch else ended, began)
+
+    async def _store(self, ended: ToolEnded, began: float) -> ToolEnded:
+        timed = msgspec.structs.replace(ended, seconds=round(time.monotonic() - began, 4))
+        await self._shared.session.record(timed)
+        return timed
+
+    async def _attempt(self, call: ToolCall) -> ToolEnded:
+        """The outcome of one call; every failure is a result that the model can act on."""
+        tool = self.tools.get(call.name)
+        if tool is None:
+            near = difflib.get_close_matches(call.name, self.tools, 1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            return results.failure(call, f"There is no tool {call.name!r}.{hint}", fields={"tools": sorted(self.tools)})
+        try:
+            checked, canonical = arguments.check(tool, call.arguments)
+            ctx = CallContext(self._shared, call, tool, arguments=checked, nested=self._nested)
+            return await self._guarded(call, canonical, ctx)
+        except Refused as refusal:
+            return results.failure(call, str(refusal), outcome="denied")
+        except ToolError as error:
+            return self._tool_error(call, error)
+
+    async def _guarded(self, call: ToolCall, canonical: str, ctx: CallContext) -> ToolEnded:
+        """Pass the call through the guards to the tool; the innermost step stores the intent before the effect."""
+        ended: list[ToolEnded] = []
+
+        async def innermost(inner: ToolCall) -> ToolResult:
+            await self._shared.session.record(
+                ToolStarted(call=inner, arguments=canonical, effect=ctx.tool.effect), durable=ctx.tool.effect != "read"
+            )
+            ended.append(await self._effect(inner, ctx))
+            return ended[-1].result
+
+        go: Go = innermost
+        for guard in reversed(self._guards):
+            go = _layer(guard, ctx, go)
+        result = await go(call)
+        if ended and ended[-1].result is result:
+            return ended[-1]
+        outcome = ended[-1].outcome if ended else ("denied" if result.error else "ok")
+        return ToolEnded(result=result, outcome=outcome, spilled=ended[-1].spilled if ended else "")
+
+    async def _effect(self, call: ToolCall, ctx: CallContext) -> ToolEnded:
+        try:
+            done = await ctx.within(ctx.tool.deadline, ctx.tool.run(ctx, ctx.arguments))
+            return await self._shaped(call, ctx.tool, done)
+        except ToolError as error:
+            return self._tool_error(call, error)
+        except TimeoutError:
+            why = f"{call.name} was stopped after {ctx.tool.deadline:g} s without an end."
+            return results.failure(call, why, outcome="timeout")
+        except Exception as error:
+            log.exception("tool %s failed", call.name)
+            trace = traceback.extract_tb(error.__traceback__)[-1]
+            text = self._shared.redact(f"{type(error).__name__}: {error}")
+            return results.failure(call, text, fields={"where": f"{trace.name}:{trace.lineno}"})
+
+    async def _shaped(self, call: ToolCall, tool: Tool, done: Result) -> ToolEnded:
+        session = self._shared.session
+
+        async def spill(name: str, text: str) -> str:
+            return await self._shared.store.spill(session.ref, f"{session.transcript.seq}-{name}", text)
+
+        output, content, path = await results.shape(done, limit=tool.limit, redact=self._shared.redact, spill=spill)
+        result = ToolResult(
+            call=call.id, name=call.name, content=content, error=output.failed, taint=output.taint, images=output.images
+        )
+        return ToolEnded(result=result, outcome="error" if output.failed else "ok", spilled=path)
+
+    def _tool_error(self, call: ToolCall, error: ToolError) -> ToolEnded:
+        redact = self._shared.redact
+        fields = {k: redact(v) if isinstance(v, str) else v for k, v in error.fields.items()}
+        return results.failure(call, redact(str(error)), fields=fields)
+
+    async def _nested(self, parent: ToolCall, name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A call that a tool makes: the same door; its outcome is a fact, but not part of the conversation."""
+        self._inner += 1
+        call = ToolCall(id=f"{parent.id}/{self._inner}", name=name, arguments=results.encode(values))
+        ended = await self.run(call)
+        return msgspec.json.decode(ended.result.content)
+
+
+def _layer(guard: Guard, ctx: CallContext, go: Go) -> Go:
+    async def through(call: ToolCall) -> ToolResult:
+        return await guard(call, ctx, go)
+
+    return through

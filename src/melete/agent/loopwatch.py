@@ -1,0 +1,92 @@
+"""Notices when a run goes round in circles: warns the model, then stops the run. Layer 2.
+
+What counts: the same call failing in the same way, one tool failing again and again whatever its arguments, the same call
+with the same result, and cycles of two to four calls (A-B-A-B) whose results repeat.
+"""
+
+from collections import Counter
+from typing import NamedTuple
+
+import msgspec
+
+from melete.core.event import ToolEnded
+from melete.core.message import ToolCall
+
+
+class Rule(NamedTuple):
+    """How often is noticed and how often is too often."""
+
+    warn: int
+    stop: int
+
+
+SAME_FAILURE = Rule(2, 5)
+TOOL_FAILURES = Rule(3, 8)
+NO_PROGRESS = Rule(3, 6)
+CYCLE = Rule(2, 4)
+LONGEST_CYCLE = 4
+
+
+class LoopWatch:
+    """The memory of one run's calls; `tripped` says why the run must end, or nothing."""
+
+    def __init__(self) -> None:
+        self.tripped = ""
+        self._failures: Counter[tuple[str, str, str]] = Counter()
+        self._streaks: Counter[str] = Counter()
+        self._trail: list[tuple[str, str, str]] = []
+
+    def note(self, call: ToolCall, ended: ToolEnded) -> ToolEnded:
+        """Take in an outcome; it comes back with a warning for the model where one is due."""
+        if ended.outcome in ("cancelled", "not_run"):
+            return ended
+        seen = (call.name, call.arguments, ended.result.content)
+        self._trail.append(seen)
+        found = self._judge(seen, failed=ended.result.error)
+        if not found:
+            return ended
+        what, times, rule = found
+        if times >= rule.stop:
+            self.tripped = what
+            return _with_warning(ended, f"{what} The run is being stopped.")
+        return _with_warning(ended, f"{what} Do something else, or say what is in the way.")
+
+    def _judge(self, seen: tuple[str, str, str], *, failed: bool) -> tuple[str, int, Rule] | None:
+        name = seen[0]
+        if failed:
+            self._failures[seen] += 1
+            self._streaks[name] += 1
+        else:
+            self._streaks[name] = 0
+        candidates = [
+            (
+                f"This exact call has failed {self._failures[seen]} times in the same way.",
+                self._failures[seen],
+                SAME_FAILURE,
+            ),
+            (f"{name} has failed {self._streaks[name]} times in a row.", self._streaks[name], TOOL_FAILURES),
+            *self._repetition(),
+        ]
+        due = [c for c in candidates if c[1] >= c[2].warn]
+        return max(due, key=lambda c: c[1] / c[2].stop, default=None)
+
+    def _repetition(self) -> list[tuple[str, int, Rule]]:
+        trail = self._trail
+        found: list[tuple[str, int, Rule]] = []
+        for length in range(1, LONGEST_CYCLE + 1):
+            cycle, times = trail[-length:], 1
+            while len(cycle) == length and trail[-length * (times + 1) : -length * times] == cycle:
+                times += 1
+            if length == 1:
+                found.append((f"The same call has given the same result {times} times.", times, NO_PROGRESS))
+            elif len(set(cycle)) > 1:
+                found.append(
+                    (f"The same {length} calls have gone round {times} times with the same results.", times, CYCLE)
+                )
+        return found
+
+
+def _with_warning(ended: ToolEnded, text: str) -> ToolEnded:
+    fields = msgspec.json.decode(ended.result.content)
+    content = msgspec.json.encode({**fields, "warning": text}).decode()
+    return msgspec.structs.replace(ended, result=msgspec.structs.replace(ended.result, content=content))

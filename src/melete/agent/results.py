@@ -1,0 +1,126 @@
+"""What the model reads back: results and failures as JSON objects, kept within their limits. Layer 2."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from melete.core.event import ToolEnded
+from melete.core.message import ToolCall, ToolResult
+from melete.core.session import Session
+from melete.core.tool import Output, Result
+
+OutcomeName = Literal["ok", "error", "denied", "timeout", "cancelled", "unknown", "not_run"]
+Spill = Callable[[str, str], Awaitable[str]]
+LINES = 2_000
+LINE = 2_000
+HEAD = 0.6
+
+
+def encode(fields: Mapping[str, Any]) -> str:
+    """A JSON object as compact text; what JSON cannot say is written as `str` would."""
+    return msgspec.json.encode(fields, enc_hook=str).decode()
+
+
+def failure(
+    call: ToolCall, error: str, *, outcome: OutcomeName = "error", fields: Mapping[str, Any] | None = None
+) -> ToolEnded:
+    """The result of a call that failed or did not run."""
+    content = encode({**(fields or {}), "success": False, "error": error})
+    return ToolEnded(
+        result=ToolResult(call=call.id, name=call.name, content=content, error=True, taint="none"), outcome=outcome
+    )
+
+
+async def close_open_calls(session: Session, *, outcome: OutcomeName, why: str) -> int:
+    """Give every call without an outcome one, so that the conversation stays valid; returns how many there were."""
+    calls = session.transcript.open_calls
+    if calls:
+        await session.record(*(failure(call, why, outcome=outcome) for call in calls))
+    return len(calls)
+
+
+async def close_unknown(session: Session) -> int:
+    """After a crash: calls that had begun are reported as unknown, the others as not run; returns how many there were."""
+    begun = session.transcript.started
+    facts = [
+        failure(
+            call,
+            "The program stopped while this call ran. Its outcome is unknown: it may or may not have taken effect. "
+            "Check before you do it again.",
+            outcome="unknown",
+        )
+        if call.id in begun
+        else failure(call, "The program stopped before this call began.", outcome="not_run")
+        for call in session.transcript.open_calls
+    ]
+    if facts:
+        await session.record(*facts)
+    return len(facts)
+
+
+async def shape(result: Result, *, limit: int, redact: Callable[[str], str], spill: Spill) -> tuple[Output, str, str]:
+    """Redact every string of a result and shorten the longest until the whole fits `limit` characters.
+
+    Returns the output, its JSON text and the path of the full text, empty when nothing was cut. What is cut stays readable
+    in that file, and the text in its place says so.
+    """
+    output = result if isinstance(result, Output) else Output(fields=result, failed=result.get("success") is False)
+    fields = _map(output.fields, redact)
+    path = ""
+    content = encode(fields)
+    if len(content) > limit or _unwieldy(fields):
+        key, text = max(
+            ((k, v) for k, v in fields.items() if isinstance(v, str)), key=lambda p: len(p[1]), default=("", "")
+        )
+        if not key:
+            path = await spill("result.json", content)
+            fields = {"success": not output.failed, "truncated": _cut(content, limit // 2, path), "full_output": path}
+        else:
+            path = await spill(f"{key}.txt", text)
+            room = max(1_000, limit - (len(content) - len(encode({key: text}))) - 400)
+            fields = {**fields, key: _cut(text, room, path), "full_output": path}
+        content = encode(fields)
+        if len(content) > limit * 2:
+            content = encode(
+                {"success": not output.failed, "truncated": _cut(content, limit // 2, path), "full_output": path}
+            )
+    return output, content, path
+
+
+def _map(value: Any, redact: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return redact(value)
+        case Mapping():
+            return {k: _map(v, redact) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case list() | tuple():
+            return [_map(v, redact) for v in value]  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
+def _unwieldy(fields: Mapping[str, Any]) -> bool:
+    return any(
+        isinstance(v, str) and len(v) > LINE and (v.count("\n") > LINES or max(map(len, v.split("\n"))) > LINE)
+        for v in fields.values()
+    )
+
+
+def _cut(text: str, room: int, path: str) -> str:
+    """Head and tail of a text within `room` characters, long lines shortened, the gap marked."""
+    lines = [_cut_line(line) for line in text.split("\n")]
+    if len(lines) > LINES:
+        first = int(LINES * HEAD)
+        gap = f"…[{len(lines) - LINES} lines left out; all of it is in {path}]"
+        lines = [*lines[:first], gap, *lines[first - LINES :]]
+    short = "\n".join(lines)
+    if len(short) <= room:
+        return short
+    head = int(room * HEAD)
+    tail = room - head
+    return f"{short[:head]}\n…[{len(short) - room} characters left out; all of it is in {path}]\n{short[-tail:]}"
+
+
+def _cut_line(line: str) -> str:
+    return line if len(line) <= LINE else f"{line[: LINE - 40]} …[{len(line) - LINE + 40} more characters]"

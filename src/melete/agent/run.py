@@ -1,0 +1,163 @@
+"""One run of a session: repair what a crash left, begin, converse, and end with a fact, whatever happens. Layer 2."""
+
+import asyncio
+import time
+from typing import cast
+from uuid import uuid4
+
+from melete.agent.agent import Agent
+from melete.agent.approvals import Desk
+from melete.agent.loop import Emit, converse
+from melete.agent.mail import Mail
+from melete.agent.results import close_unknown
+from melete.core.errors import LimitError
+from melete.core.event import Answered, CancelAsked, Notice, RunEnded, RunStarted, Said, Stop, Titled
+from melete.core.message import Message
+from melete.core.model import ContextOverflowError, ModelError
+from melete.core.session import Session
+
+TITLE = 80
+WATCH = 0.04
+"""Seconds between two looks into the inbox."""
+
+
+class Run:
+    """Drives one session from a prompt to an answer; made anew for every run."""
+
+    def __init__(
+        self, agent: Agent, session: Session, desk: Desk, *, emit: Emit, surface: str = "cli", pid: int = 0
+    ) -> None:
+        self.id = uuid4().hex[:12]
+        self._agent = agent
+        self._session = session
+        self._desk = desk
+        self._emit = emit
+        self._surface = surface
+        self._pid = pid
+        self._task: asyncio.Task[tuple[str, str | None]] | None = None
+        self._cancelled = False
+
+    def cancel(self) -> None:
+        """Stop the run as soon as its results are stored; safe to call at any time and from a signal handler."""
+        self._cancelled = True
+        if self._task and not self._task.done():
+            self._task.cancel()
+
+    async def execute(self, prompt: Message | None) -> RunEnded:
+        """Run to the end and return the last fact; failures are in it. Only a failure to store is raised: StorageError."""
+        session, began = self._session, time.monotonic()
+        session.begin(self.id)
+        before = session.transcript.seq
+        await self._begin(prompt)
+        stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)))
+        await close_unknown(session)
+        ended = self._summary(stop, error, before=before, seconds=time.monotonic() - began)
+        stored = (await session.record(ended, durable=True))[0]
+        return cast("RunEnded", stored)
+
+    async def _begin(self, prompt: Message | None) -> None:
+        session, model = self._session, self._agent.model
+        unknown = await close_unknown(session)
+        await self._expire()
+        started = RunStarted(
+            model=model.name,
+            provider=model.provider,
+            surface=self._surface,
+            pid=self._pid,
+            max_steps=self._agent.limits.max_steps,
+        )
+        await session.record(started)
+        if unknown:
+            text = f"{unknown} call(s) were open when this session stopped last; the model is told that they may not have run"
+            await session.record(Notice(text=text, level="warning", about="crash"))
+        if prompt is not None:
+            await session.record(Said(message=prompt), durable=True)
+            if not session.transcript.title and (title := title_of(prompt.text)):
+                await session.record(Titled(title=title))
+
+    async def _expire(self) -> None:
+        """Close the questions of a dead run, and the answers and cancels that were meant for it."""
+        session = self._session
+        for question in list(session.transcript.questions):
+            await session.record(Answered(question=question, status="expired"))
+        for message in session.pending():
+            if message.kind == "answer":
+                await self._desk.answer(message)
+            elif message.kind == "cancel":
+                await session.record(CancelAsked(status="expired", by=message.by, inbox=message.id))
+            else:
+                continue
+            session.settle(message.id)
+
+    async def _converse(self, mail: Mail) -> tuple[str, str | None]:
+        """The loop beside the inbox's watcher; returns why it stopped and what went wrong."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                watcher = group.create_task(self._watch())
+                self._task = group.create_task(self._guarded(mail))
+                self._task.add_done_callback(lambda _: watcher.cancel())
+            return self._task.result()
+        except BaseExceptionGroup as errors:
+            raise innermost(errors) from errors
+
+    async def _guarded(self, mail: Mail) -> tuple[str, str | None]:
+        if self._cancelled:
+            return Stop.CANCELLED, None
+        try:
+            return await converse(self._agent, self._session, mail, self._emit), None
+        except asyncio.CancelledError:
+            if not self._cancelled:
+                raise
+            return Stop.CANCELLED, None
+        except ContextOverflowError as error:
+            return Stop.CONTEXT_FULL, str(error)
+        except LimitError as error:
+            return Stop.OUT_OF_BUDGET, str(error)
+        except ModelError as error:
+            return Stop.FAILED, str(error)
+
+    async def _watch(self) -> None:
+        """Answers and cancels act at once, also while a tool or a model is waited for."""
+        while True:
+            for message in self._session.pending():
+                if message.kind == "answer":
+                    await self._desk.answer(message)
+                elif message.kind == "cancel":
+                    await self._session.record(CancelAsked(by=message.by, inbox=message.id), durable=True)
+                    self.cancel()
+                else:
+                    continue
+                self._session.settle(message.id)
+            await asyncio.sleep(WATCH)
+
+    def _summary(self, stop: str, error: str | None, *, before: int, seconds: float) -> RunEnded:
+        spent = self._session.transcript.spent_in(self.id)
+        text = next((m.text for m in reversed(self._session.messages) if m.role == "assistant"), "")
+        return RunEnded(
+            stop=stop,
+            text=text if self._session.transcript.seq > before else "",
+            steps=spent.requests,
+            usage=spent.usage,
+            cost_usd=spent.usd,
+            error=error,
+            seconds=round(seconds, 3),
+        )
+
+
+def innermost(errors: BaseException) -> BaseException:
+    """The first real error inside nested groups."""
+    while isinstance(errors, BaseExceptionGroup):
+        errors = cast("BaseException", errors.exceptions[0])
+    return errors
+
+
+def at_rest(session: Session) -> bool:
+    """Whether the conversation ends with the model's own words, so that it has nothing to answer."""
+    messages = session.messages
+    return not messages or (messages[-1].role == "assistant" and not messages[-1].calls)
+
+
+def title_of(text: str) -> str:
+    """A title from the first words of a prompt."""
+    line = next((part.strip() for part in text.splitlines() if part.strip()), "")
+    return line if len(line) <= TITLE else line[: TITLE - 1].rsplit(" ", 1)[0] + "…"

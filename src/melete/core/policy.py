@@ -1,0 +1,62 @@
+"""Limits, budgets and verdicts. Layer 0. (`Guard`, which needs the tool's words, stands in core/tool.py.)"""
+
+from collections.abc import Iterator
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from melete.core.message import Usage
+
+GIB = 1024**3
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One pass of the loop; `grace` marks the last: the model answers, tools stay in the request but may not be called."""
+
+    number: int
+    grace: bool = False
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """How far a run may go: model calls, seconds of wall time, and what guards against loops."""
+
+    max_steps: int = 90
+    seconds: float = 4 * 3600
+    loop_guard: bool = True
+
+    def steps(self) -> Iterator[Step]:
+        """`max_steps` passes, then the grace call."""
+        for number in range(1, self.max_steps + 1):
+            yield Step(number=number)
+        yield Step(number=self.max_steps + 1, grace=True)
+
+
+class Allowance(Struct, frozen=True, kw_only=True):
+    """The most that may be spent; None is no limit."""
+
+    usd: float | None = None
+    tokens: int | None = None
+
+
+class Budget(Protocol):
+    """What a run, and the day, may still spend. Reserve before dispatch, settle after it."""
+
+    async def reserve(self, *, tokens: int, usd: float | None) -> str:
+        """Set aside what a request may cost at most and return the reservation's id; raises LimitError naming the limit."""
+        ...
+
+    async def settle(self, reservation: str, *, usage: Usage, usd: float | None) -> None:
+        """Replace a reservation by what was used; a failed request settles with zero usage."""
+        ...
+
+    def left(self) -> Allowance:
+        """What the run may still spend."""
+        ...
+
+
+class Verdict(Struct, frozen=True, kw_only=True):
+    """A judgement about a command, path, address or text: the rule that decided, and why."""
+
+    verdict: Literal["allow", "ask", "forbid"] = "allow"
+    rule: str = ""
+    reason: str = ""

@@ -1,0 +1,207 @@
+"""Sessions: who owns one, how it is written, and how others find and reach it. Layer 0."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Literal, Protocol
+
+from msgspec import Struct
+
+from melete.core.event import Fact
+from melete.core.message import Message, Origin, Usage
+from melete.core.transcript import Transcript
+
+
+class SessionRef(Struct, frozen=True, kw_only=True):
+    """A session's address: its `id` and the person or key that owns it; every listing and search filters by `owner`."""
+
+    id: str
+    owner: str = ""
+
+
+class InboxMessage(Struct, frozen=True, kw_only=True):
+    """What another process or surface sends to a session; `id` is unique, and a second delivery of one is ignored.
+
+    `steer` enters at the next step boundary, `queue` when the model would stop, `answer` and `cancel` act at once.
+    """
+
+    id: str
+    kind: Literal["steer", "queue", "answer", "cancel"]
+    text: str = ""
+    question: str = ""
+    by: Origin | None = None
+    at: datetime
+
+
+class Receipt(Struct, frozen=True, kw_only=True):
+    """What became of an inbox message; `queued`: nobody runs the session now, the message waits in its inbox."""
+
+    status: Literal["accepted", "lost", "expired", "queued"]
+    seq: int = 0
+
+
+class SessionInfo(Struct, frozen=True, kw_only=True):
+    """One row of a listing; `running` is read from the lock at the moment of listing."""
+
+    id: str
+    owner: str = ""
+    title: str = ""
+    source: str = ""
+    cwd: str = ""
+    model: str = ""
+    parent: str = ""
+    started: datetime
+    updated: datetime
+    messages: int = 0
+    tool_calls: int = 0
+    usage: Usage = Usage()
+    cost_usd: float | None = None
+    stop: str = ""
+    running: bool = False
+    size: int = 0
+
+
+class Hit(Struct, frozen=True, kw_only=True):
+    """One search result: `seq` names the fact that holds the message, `snippet` shows the match, higher `score` is better."""
+
+    session: str
+    seq: int
+    role: str
+    snippet: str
+    title: str = ""
+    at: datetime
+    score: float = 0.0
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """One message of a past session, for scrolling."""
+
+    session: str
+    seq: int
+    role: str
+    text: str
+    at: datetime
+
+
+class Session(Protocol):
+    """A session that this process owns: the only writer of its log."""
+
+    @property
+    def ref(self) -> SessionRef:
+        """The session's address."""
+        ...
+
+    @property
+    def transcript(self) -> Transcript:
+        """The state that the facts so far add up to."""
+        ...
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The conversation of the current segment, valid to send as it is."""
+        ...
+
+    async def record(self, *facts: Fact, durable: bool = False) -> Sequence[Fact]:
+        """Store the facts in order, then publish them; return them with seq, session, run and time filled in.
+
+        With `durable` they, and all before them, are on the disk before this returns. Raises StorageError with nothing
+        published when they could not be stored.
+        """
+        ...
+
+    async def append(self, *messages: Message) -> None:
+        """Record user messages as `Said` facts."""
+        ...
+
+    def begin(self, run: str) -> None:
+        """Stamp the facts from here on with this run's id."""
+        ...
+
+    def pending(self) -> Sequence[InboxMessage]:
+        """Messages in the inbox that no fact carries yet, oldest first; cheap enough to be asked every 50 ms."""
+        ...
+
+    def settle(self, message: str) -> None:
+        """Remove an inbox message whose fact is stored."""
+        ...
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """Something that `verify` found: where, what, and what was set aside or would be."""
+
+    path: str
+    what: str
+    kept: str = ""
+    harmless: bool = False
+
+
+class Store(Protocol):
+    """Every session of one home: the logs are the truth, tables and search index are rebuilt from them."""
+
+    async def create(self, opened: Fact, *, id: str = "") -> SessionRef:
+        """Make a session whose first fact is `opened` and return its address."""
+        ...
+
+    def claim(self, ref: SessionRef) -> AbstractAsyncContextManager[Session]:
+        """Own the session until the block ends; raises SessionBusyError while another does, SessionNotFoundError."""
+        ...
+
+    async def find(self, name: str, *, owner: str = "") -> SessionRef:
+        """The session with this id, unique id prefix or title; raises SessionNotFoundError."""
+        ...
+
+    async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
+        """The session that changed last."""
+        ...
+
+    async def list(self, *, owner: str = "", limit: int = 50, offset: int = 0) -> Sequence[SessionInfo]:
+        """Sessions, the last changed first."""
+        ...
+
+    async def info(self, ref: SessionRef) -> SessionInfo:
+        """One session's row."""
+        ...
+
+    async def facts(self, ref: SessionRef, *, after: int = 0) -> Sequence[Fact]:
+        """The stored facts behind `after`, without owning the session."""
+        ...
+
+    def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[Fact]:
+        """The stored facts behind `after`, then each new one as it is stored, for as long as the caller reads."""
+        ...
+
+    async def scroll(self, ref: SessionRef, *, around: int, window: int = 5) -> Sequence[Line]:
+        """The messages round the fact `around`."""
+        ...
+
+    async def search(self, query: str, *, owner: str = "", limit: int = 10) -> Sequence[Hit]:
+        """Messages that match; any text is a valid query."""
+        ...
+
+    async def rename(self, ref: SessionRef, title: str) -> None:
+        """Give the session a title."""
+        ...
+
+    async def delete(self, ref: SessionRef) -> None:
+        """Remove the session's log, inbox and rows; raises SessionBusyError while it runs."""
+        ...
+
+    async def send(self, ref: SessionRef, message: InboxMessage, *, wait: float = 5.0) -> Receipt:
+        """Put a message into the session's inbox, durably, and wait for the fact that carries it."""
+        ...
+
+    async def spill(self, ref: SessionRef, name: str, text: str) -> str:
+        """Keep a text that is too long for a result and return the path under which it can be read."""
+        ...
+
+    async def verify(self) -> Sequence[Problem]:
+        """Check every log, the ledger and the projections without changing them."""
+        ...
+
+    async def rebuild(self) -> Sequence[str]:
+        """Drop and remake every projection from the logs; return a line for each thing done."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close files; a second call does nothing."""
+        ...
