@@ -73,10 +73,10 @@ class Desk:
 class ApprovalGuard:
     """Lets a call through when its tool's judgement allows it or a person does."""
 
-    def __init__(self, desk: Desk, *, yolo: bool) -> None:
+    def __init__(self, desk: Desk, *, yolo: bool, granted: set[tuple[str, str]]) -> None:
         self._desk = desk
         self._yolo = yolo
-        self._granted: set[tuple[str, str]] = set()
+        self._granted = granted
 
     async def __call__(self, call: ToolCall, ctx: ToolContext, go: Go) -> ToolResult:
         """Ask where the tool's judge says so; raises Refused with a reason that helps the model."""

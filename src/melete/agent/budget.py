@@ -4,13 +4,13 @@ The day's account is the ledger's, shared by all processes of a home; the run's 
 expected to cost, so that the limit is passed by one reply at most.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from melete.core.errors import LimitError
 from melete.core.event import Delta, Reply, Retried
 from melete.core.message import Usage
-from melete.core.model import Capabilities, ModelClient, ModelRequest
+from melete.core.model import Capabilities, ModelClient, ModelRequest, ModelWrapper
 from melete.core.policy import Allowance, Budget
 from melete.core.ports import Ledger
 
@@ -85,49 +85,25 @@ class RunBudget:
         )
 
 
-class Budgeted:
+class Budgeted(ModelWrapper):
     """A ModelClient that reserves before each request and settles after it."""
 
     def __init__(self, inner: ModelClient, budget: Budget, *, estimate: Estimate) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._budget = budget
         self._estimate = estimate
 
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._inner.name
-
-    @property
-    def provider(self) -> str:
-        """The provider's name."""
-        return self._inner.provider
-
-    @property
-    def wire(self) -> str:
-        """The wire format's name."""
-        return self._inner.wire
-
-    @property
-    def can(self) -> Capabilities:
-        """What the model can do."""
-        return self._inner.can
-
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Retried | Reply]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
         """Stream the inner model's reply inside a reservation; raises LimitError before anything is sent."""
         prompt, answer = self._estimate(request), request.max_output or ANSWER
         expected = Usage(input=prompt, output=answer)
         key = await self._budget.reserve(tokens=expected.total, usd=price(self.can, expected))
         usage = Usage()
         try:
-            async with aclosing(self._inner.stream(request)) as stream:  # pyright: ignore[reportArgumentType]
+            async with aclosing(self.inner.stream(request)) as stream:
                 async for item in stream:
                     if isinstance(item, Reply):
                         usage = item.usage
                     yield item
         finally:
             await self._budget.settle(key, usage=usage, usd=price(self.can, usage))
-
-    async def aclose(self) -> None:
-        """Close the inner model."""
-        await self._inner.aclose()

@@ -6,6 +6,7 @@ them; deltas go through `emit` and may be lost.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 
 from melete.agent.agent import Agent
 from melete.agent.mail import Mail
@@ -42,15 +43,16 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
     await agent.compactor.fit(session)
     while True:
         try:
-            async for item in agent.model.stream(agent.request(session, calls_off=calls_off)):
-                match item:
-                    case Reply():
-                        await session.record(item, agent.spent(item))
-                        return item
-                    case Retried():
-                        await session.record(item)
-                    case _:
-                        emit(item)
+            async with aclosing(agent.model.stream(agent.request(session, calls_off=calls_off))) as stream:
+                async for item in stream:
+                    match item:
+                        case Reply():
+                            await session.record(item, agent.spent(item))
+                            return item
+                        case Retried():
+                            await session.record(item)
+                        case _:
+                            emit(item)
         except ContextOverflowError:
             if not await agent.compactor.shrink(session):
                 raise

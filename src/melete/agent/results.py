@@ -26,7 +26,9 @@ def failure(
     call: ToolCall, error: str, *, outcome: OutcomeName = "error", fields: Mapping[str, Any] | None = None
 ) -> ToolEnded:
     """The result of a call that failed or did not run."""
-    content = encode({**(fields or {}), "success": False, "error": error})
+    content = encode(
+        {"success": False, "error": error, **{k: v for k, v in (fields or {}).items() if k not in ("success", "error")}}
+    )
     return ToolEnded(
         result=ToolResult(call=call.id, name=call.name, content=content, error=True, taint="none"), outcome=outcome
     )

@@ -11,7 +11,7 @@ from melete.agent.loop import Emit, converse
 from melete.agent.mail import Mail
 from melete.agent.results import close_unknown
 from melete.core.errors import LimitError
-from melete.core.event import Answered, CancelAsked, Notice, RunEnded, RunStarted, Said, Stop, Titled
+from melete.core.event import Answered, CancelAsked, Framed, Notice, RunEnded, RunStarted, Said, Stop, Titled
 from melete.core.message import Message
 from melete.core.model import ContextOverflowError, ModelError
 from melete.core.session import Session
@@ -43,19 +43,22 @@ class Run:
         if self._task and not self._task.done():
             self._task.cancel()
 
-    async def execute(self, prompt: Message | None) -> RunEnded:
-        """Run to the end and return the last fact; failures are in it. Only a failure to store is raised: StorageError."""
+    async def execute(self, prompt: Message | None, *, frame: Framed | None = None) -> RunEnded:
+        """Run to the end and return the last fact; failures are in it. Only a failure to store is raised: StorageError.
+
+        `frame` is stored before the first request where the session has none, or none that fits its tools.
+        """
         session, began = self._session, time.monotonic()
         session.begin(self.id)
         before = session.transcript.seq
-        await self._begin(prompt)
+        await self._begin(prompt, frame)
         stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)))
         await close_unknown(session)
         ended = self._summary(stop, error, before=before, seconds=time.monotonic() - began)
         stored = (await session.record(ended, durable=True))[0]
         return cast("RunEnded", stored)
 
-    async def _begin(self, prompt: Message | None) -> None:
+    async def _begin(self, prompt: Message | None, frame: Framed | None) -> None:
         session, model = self._session, self._agent.model
         unknown = await close_unknown(session)
         await self._expire()
@@ -66,7 +69,7 @@ class Run:
             pid=self._pid,
             max_steps=self._agent.limits.max_steps,
         )
-        await session.record(started)
+        await session.record(started, *([frame] if frame else []))
         if unknown:
             text = f"{unknown} call(s) were open when this session stopped last; the model is told that they may not have run"
             await session.record(Notice(text=text, level="warning", about="crash"))

@@ -3,7 +3,7 @@
 A wrapper is the thing that it wraps: retry, fallback, key rotation and recording are each a `ModelClient` round a `ModelClient`.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Literal, Protocol
 
 import msgspec
@@ -74,16 +74,47 @@ class ModelClient(Protocol):
         """What the model can do."""
         ...
 
-    def stream(self, request: ModelRequest) -> AsyncIterator[Delta | Retried | Reply]:
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
         """Yield deltas as they come, then exactly one Reply; raise a ModelError instead when there is none.
 
-        `Retried` voids the deltas since the last fact.
+        `Retried` voids the deltas since the last fact. Whoever iterates closes it (`contextlib.aclosing`).
         """
         ...
 
     async def aclose(self) -> None:
         """Release connections; a second call does nothing."""
         ...
+
+
+class ModelWrapper:
+    """The part of a ModelClient that a wrapper passes on unchanged: everything but `stream`."""
+
+    def __init__(self, inner: ModelClient) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        """The inner model's name."""
+        return self.inner.name
+
+    @property
+    def provider(self) -> str:
+        """The inner model's provider."""
+        return self.inner.provider
+
+    @property
+    def wire(self) -> str:
+        """The inner model's wire."""
+        return self.inner.wire
+
+    @property
+    def can(self) -> Capabilities:
+        """What the inner model can do."""
+        return self.inner.can
+
+    async def aclose(self) -> None:
+        """Close the inner model; a second call does nothing."""
+        await self.inner.aclose()
 
 
 class Auxiliary(Protocol):

@@ -4,7 +4,6 @@ Store, Session and the model have modules of their own; everything else that a p
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -452,8 +451,8 @@ class Service(Protocol):
 
 
 class Opener(Protocol):
-    """Makes an environment for one session."""
+    """Makes an environment for one session; nothing starts before its first use, and `aclose` ends what did."""
 
-    def __call__(self, *, cwd: str, session: str) -> AbstractAsyncContextManager[Environment]:
-        """Open it; leaving the block closes it."""
+    def __call__(self, cwd: str, *, variables: Mapping[str, str]) -> Environment:
+        """An environment whose working folder is `cwd` (empty: the present one); raises EnvironmentFailure for none."""
         ...

@@ -1,0 +1,1 @@
+"""Measurements beside a peer, in the same run on the same machine; see README.md."""

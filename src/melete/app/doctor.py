@@ -1,0 +1,333 @@
+"""`melete doctor`: looks at everything that a run needs and says what is wrong and how to mend it. Composition root.
+
+Changes nothing. Goes to the network only when asked to, or when the model is a server on this machine.
+"""
+
+import os
+import platform
+import shutil
+import socket
+import sqlite3
+import stat
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException
+from typing import Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from melete.app.catalog import model_spec
+from melete.app.home import Home
+from melete.app.logs import read_logs
+from melete.app.settings import Loaded, find_home, load
+from melete.app.vendors import is_loopback
+from melete.core.errors import ConfigError, MeleteError, NoModelError
+from melete.models.spec import ModelSpec, endpoint, shown
+
+Status = Literal["ok", "warn", "fail"]
+OLDEST_PYTHON = (3, 11)
+PROBE_SECONDS = 3.0
+LITTLE_SPACE = 1 << 30
+NO_SPACE = 100 << 20
+SKEW = timedelta(minutes=5)
+LONGEST_LISTING = 4 << 20
+UNAUTHORISED = (401, 403)
+FIRST_SANE_YEAR = 2025
+
+
+class Check(Struct, frozen=True, kw_only=True):
+    """One thing that was looked at; `fix` is what to do about it, empty when nothing is wrong."""
+
+    name: str
+    status: Status
+    text: str
+    fix: str = ""
+
+
+def checks(
+    flags: Mapping[str, object] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    profile: str = "",
+    online: bool = False,
+) -> Iterator[Check]:
+    """Yield each check as it is done; takes what `load` takes. A failure of one never stops the others."""
+    yield _python()
+    yield _sockets()
+    try:
+        home = find_home(environ=environ, profile=profile)
+    except MeleteError as error:
+        yield _failed("home", error)
+        return
+    yield _home(home)
+    yield _space(home)
+    yield _env_file(home)
+    try:
+        loaded = load(flags, environ=environ, profile=profile)
+    except MeleteError as error:
+        yield _failed("settings", error)
+    else:
+        yield from _with_settings(loaded, online=online)
+    yield _search()
+    yield _terminal()
+    yield _logs(home)
+
+
+def _with_settings(loaded: Loaded, *, online: bool) -> Iterator[Check]:
+    yield _settings(loaded)
+    yield from _model(loaded, online=online)
+    yield _clock(loaded)
+    path = loaded.environ.get("PATH")
+    yield _program("bash", path, "warn", "install bash: the terminal tool falls back to sh without it")
+    yield _program("rg", path, "warn", "install ripgrep: searching large folders is much slower without it")
+    yield _program("git", path, "warn", "install git, which most work on code needs")
+
+
+def _failed(name: str, error: MeleteError, status: Status = "fail") -> Check:
+    return Check(name=name, status=status, text=error.what, fix="; ".join(p for p in (error.kept, error.next) if p))
+
+
+def _python() -> Check:
+    text = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
+    if sys.version_info < OLDEST_PYTHON:
+        return Check(name="python", status="fail", text=text, fix="install Python 3.11 or newer")
+    return Check(name="python", status="ok", text=text)
+
+
+def _sockets() -> Check:
+    try:
+        for end in socket.socketpair():
+            end.close()
+    except OSError as error:
+        return Check(
+            name="sockets",
+            status="fail",
+            text=f"socket pairs are forbidden here ({error.strerror}), and nothing asynchronous works without them",
+            fix="allow the socketpair call in the container's seccomp or AppArmor profile",
+        )
+    return Check(name="sockets", status="ok", text="socket pairs work")
+
+
+def _home(home: Home) -> Check:
+    name, where = "home", home.display(home.root)
+    here = home.root
+    try:
+        while not here.exists():
+            here = here.parent
+        with tempfile.TemporaryFile(dir=here):
+            pass
+    except OSError as error:
+        return _failed(name, home.unusable(here, error))
+    if here != home.root:
+        return Check(name=name, status="ok", text=f"{where} is made when it is first needed")
+    mode = stat.S_IMODE(here.stat().st_mode)
+    if mode & 0o077:
+        return Check(name=name, status="warn", text=f"others may look into {where}", fix=f"chmod 700 {where}")
+    return Check(name=name, status="ok", text=f"{where} can be written")
+
+
+def _space(home: Home) -> Check:
+    here = home.root
+    try:
+        while not here.exists():
+            here = here.parent
+        free = shutil.disk_usage(here).free
+    except OSError as error:
+        return _failed("space", home.unusable(here, error))
+    text = f"{free / (1 << 30):.1f} GiB are free where {home.display(home.root)} is"
+    if free < LITTLE_SPACE:
+        return Check(name="space", status="fail" if free < NO_SPACE else "warn", text=text, fix="free some space")
+    return Check(name="space", status="ok", text=text)
+
+
+def _env_file(home: Home) -> Check:
+    where = home.display(home.env)
+    try:
+        mode = stat.S_IMODE(home.env.stat().st_mode)
+    except OSError:
+        return Check(name="keys", status="ok", text=f"there is no {where}; keys come from the environment")
+    if mode & 0o077:
+        return Check(name="keys", status="warn", text=f"others may read {where}", fix=f"chmod 600 {where}")
+    return Check(name="keys", status="ok", text=f"{where} is yours alone")
+
+
+def _settings(loaded: Loaded) -> Check:
+    if loaded.warnings:
+        return Check(name="settings", status="warn", text="; ".join(loaded.warnings), fix="see the lines named")
+    count = sum(origin.kind != "default" for origin in loaded.origins.values())
+    shown_file = loaded.home.display(loaded.home.config)
+    if not loaded.home.config.exists():
+        shown_file = f"no {shown_file}"
+    return Check(name="settings", status="ok", text=f"{shown_file}; {count} settings differ from the defaults")
+
+
+def _model(loaded: Loaded, *, online: bool) -> Iterator[Check]:
+    try:
+        spec = model_spec(loaded)
+    except NoModelError as error:
+        yield _failed("model", error, "warn")
+        return
+    except ConfigError as error:
+        yield _failed("model", error)
+        return
+    key = "with a key" if spec.api_key else "without a key"
+    parts = urlsplit(spec.base_url)
+    local = is_loopback(parts.hostname or "")
+    text = f"{spec.model} of {spec.vendor} at {shown(spec.base_url)}, {spec.wire}, {key}"
+    if parts.scheme == "http" and spec.api_key and not local:
+        yield Check(name="model", status="warn", text=f"{text}, sent unencrypted", fix="use an https address")
+    else:
+        yield Check(name="model", status="ok", text=text)
+    if online or local:
+        yield from _reach(spec)
+
+
+def _reach(spec: ModelSpec) -> Iterator[Check]:
+    url = endpoint(spec.base_url, "/models")
+    headers = {"Accept": "application/json", **spec.headers}
+    if spec.api_key:
+        headers["Authorization"] = f"Bearer {spec.api_key}"
+    proxies = {urlsplit(url).scheme: spec.proxy} if spec.proxy else {}
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _StayHere())
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the settings allow http and https only
+    try:
+        with opener.open(request, timeout=PROBE_SECONDS) as answer:
+            body, date = answer.read(LONGEST_LISTING), answer.headers.get("Date", "")
+    except urllib.error.HTTPError as error:
+        with error:
+            yield _refused(spec, url, error.code)
+        return
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", None) or error
+        fix = (
+            "start the server" if is_loopback(urlsplit(url).hostname or "") else "check the address, network and proxy"
+        )
+        yield Check(name="reach", status="fail", text=f"{shown(url)} cannot be reached: {reason}", fix=fix)
+        return
+    yield _listed(spec, url, body)
+    if (skew := _skew(date)) is not None and abs(skew) > SKEW:
+        minutes = round(abs(skew).total_seconds() / 60)
+        yield Check(
+            name="clock", status="warn", text=f"this clock and the server's differ by {minutes} min", fix="set it"
+        )
+
+
+class _StayHere(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: a key must not travel to another host."""
+
+    def redirect_request(self, *_: object, **__: object) -> None:
+        """Refuse."""
+
+
+def _refused(spec: ModelSpec, url: str, status: int) -> Check:
+    text = f"{shown(url)} answers with status {status}"
+    if status in UNAUTHORISED:
+        return Check(
+            name="reach", status="fail", text=f"{text}: the key is not accepted", fix=f"check {spec.key_variable}"
+        )
+    return Check(name="reach", status="warn", text=f"{text}; it may still serve the model", fix="check the base URL")
+
+
+def _listed(spec: ModelSpec, url: str, body: bytes) -> Check:
+    try:
+        names = {model.id for model in msgspec.json.decode(body, type=_Listing).data}
+    except msgspec.DecodeError:
+        return Check(
+            name="reach",
+            status="warn",
+            text=f"{shown(url)} answers, but not with a list of models",
+            fix="check that the base URL is the one of an API",
+        )
+    if names and spec.model not in names:
+        some = ", ".join(sorted(names)[:5])
+        return Check(
+            name="reach", status="warn", text=f"{shown(url)} does not list {spec.model}", fix=f"it lists {some}"
+        )
+    return Check(name="reach", status="ok", text=f"{shown(url)} answers")
+
+
+class _Listed(Struct, frozen=True, kw_only=True):
+    """One entry of a listing of models."""
+
+    id: str
+
+
+class _Listing(Struct, frozen=True, kw_only=True):
+    """A listing of models, as far as it is read."""
+
+    data: tuple[_Listed, ...]
+
+
+def _skew(date: str) -> timedelta | None:
+    try:
+        return datetime.now(UTC) - parsedate_to_datetime(date)
+    except (ValueError, TypeError):
+        return None
+
+
+def _clock(loaded: Loaded) -> Check:
+    if text := loaded.variables.get("MELETE_CLOCK", ""):
+        return Check(name="clock", status="warn", text=f"MELETE_CLOCK is set to {text}", fix="unset it outside tests")
+    now = datetime.now(UTC)
+    if now.year < FIRST_SANE_YEAR:
+        return Check(name="clock", status="fail", text=f"the clock says {now:%Y-%m-%d}", fix="set the clock")
+    return Check(name="clock", status="ok", text=f"{now:%Y-%m-%d %H:%M} UTC")
+
+
+def _program(name: str, path: str | None, missing: Status, fix: str) -> Check:
+    found = shutil.which(name, path=path or os.defpath)
+    if found is None:
+        return Check(name=name, status=missing, text="not found on the PATH", fix=fix)
+    return Check(name=name, status="ok", text=found)
+
+
+def _search() -> Check:
+    try:
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.execute("CREATE VIRTUAL TABLE words USING fts5(text)")
+    except sqlite3.Error as error:
+        return Check(
+            name="sqlite",
+            status="fail",
+            text=f"SQLite {sqlite3.sqlite_version} has no full-text search ({error})",
+            fix="use a Python whose SQLite has FTS5",
+        )
+    return Check(name="sqlite", status="ok", text=f"SQLite {sqlite3.sqlite_version} with full-text search")
+
+
+def _terminal() -> Check:
+    encoding = (sys.stdout.encoding or "none").lower()
+    if encoding.replace("-", "") != "utf8":
+        fix = "set LANG to a UTF-8 locale or PYTHONUTF8=1"
+        return Check(name="terminal", status="warn", text=f"output is written as {encoding}", fix=fix)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return Check(name="terminal", status="ok", text="none: calls that need approval are denied")
+    return Check(name="terminal", status="ok", text=f"{os.get_terminal_size().columns} columns, UTF-8")
+
+
+def _logs(home: Home) -> Check:
+    since = datetime.now(UTC) - timedelta(days=1)
+    try:
+        errors = read_logs(home, level="ERROR", since=since, limit=1000)
+    except OSError as error:
+        return Check(
+            name="logs", status="warn", text=f"the log files cannot be read: {error.strerror}", fix="check them"
+        )
+    if errors:
+        text = f"{len(errors)} errors in the last day, the last: {errors[-1].text.splitlines()[0][:120]}"
+        return Check(name="logs", status="warn", text=text, fix="`melete logs --level error` shows them")
+    return Check(name="logs", status="ok", text="no errors in the last day")
+
+
+def worst(found: Iterable[Check]) -> Status:
+    """The worst status among checks that were done."""
+    states = {check.status for check in found}
+    return "fail" if "fail" in states else "warn" if "warn" in states else "ok"

@@ -1,0 +1,43 @@
+"""What is built in, and what entry points add: names to lazy targets. Part of the composition root; imports none of them."""
+
+from collections.abc import Iterable
+from importlib import metadata
+from typing import cast
+
+from melete.core.plugin import KINDS, Lazy, Plugin, Registry
+
+BUILT_IN: dict[str, dict[str, str]] = {
+    "tools": {
+        "terminal": "melete.tools.terminal:TerminalTools",
+        "file": "melete.tools.files:FileTools",
+        "todo": "melete.tools.todo:TodoTools",
+        "clarify": "melete.tools.clarify:ClarifyTools",
+        "session_search": "melete.tools.sessions:SessionTools",
+    },
+    "environments": {"local": "melete.environments.local:LocalEnvironment"},
+    "models": {"openai-chat": "melete.models.openai_chat:open_model"},
+}
+"""Kind → name → target. A toolset, environment, wire or service of ours is one file and one row here."""
+
+
+def registry() -> Registry:
+    """A registry with everything built in."""
+    made = Registry()
+    for kind, rows in BUILT_IN.items():
+        for name, target in rows.items():
+            made.add(kind, name, Lazy(target))
+    return made
+
+
+def add_installed(made: Registry, kind: str, names: Iterable[str]) -> None:
+    """Register the entry points for those of `names` that are not known yet; scanned only when there is such a name."""
+    missing = [name for name in names if name not in made.all(kind)]
+    if not missing or kind not in KINDS:
+        return
+    for point in metadata.entry_points(group=f"melete.{kind}"):
+        if point.name in missing:
+            made.add(kind, point.name, Lazy(point.value))
+    if all(name in made.all(kind) for name in missing):
+        return
+    for point in metadata.entry_points(group="melete.plugins"):
+        cast("Plugin", point.load()).register(made)

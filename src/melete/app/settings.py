@@ -1,0 +1,291 @@
+"""Typed settings, and the only reader of the process environment. Part of the composition root.
+
+Precedence: flags, then variables, then config.yaml of the profile, then the defaults below. Secrets come from the environment
+or the home's `.env` only. Each key's `description` is its documentation: the JSON Schema and the reference page are made of it.
+"""
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from melete.app.config_file import read_config
+from melete.app.dotenv import EnvFile, read_env_file
+from melete.app.home import DEFAULT_PROFILE, Home, locate
+from melete.app.keys import Key, key_table, looks_secret, nearest, unknown_key
+from melete.core.errors import ConfigError
+
+Share = Annotated[float, Meta(gt=0, le=1)]
+Seconds = Annotated[float, Meta(gt=0)]
+Dollars = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+
+
+class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How long a model may be silent."""
+
+    connect: Annotated[Seconds, Meta(description="Seconds to wait for a connection to the provider.")] = 10.0
+    first_token: Annotated[Seconds, Meta(description="Seconds to wait for the first piece of a reply.")] = 120.0
+    between_tokens: Annotated[Seconds, Meta(description="Seconds to wait between two pieces of a reply.")] = 60.0
+
+
+class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which model answers, and where it is."""
+
+    name: Annotated[str, Meta(description="The model, as NAME or PROVIDER/NAME.")] = ""
+    provider: Annotated[str, Meta(description="The vendor from the catalogue; the name is then taken whole.")] = ""
+    base_url: Annotated[str, Meta(description="Address of the API; the name is then taken whole.")] = ""
+    wire: Annotated[str, Meta(description="Wire format; empty is the vendor's own, openai-chat for a base URL.")] = ""
+    context_length: Annotated[
+        Annotated[int, Meta(ge=1024)] | None,
+        Meta(description="Tokens that the model can read; null asks the catalogue and the provider."),
+    ] = None
+    timeouts: Timeouts = Timeouts()
+
+
+class AuxiliarySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Models for work beside the conversation."""
+
+    review: Annotated[
+        str, Meta(description="Model that reviews finished runs, PROVIDER/NAME; empty is the main one.")
+    ] = ""
+    compact: Annotated[str, Meta(description="Model that shortens conversations; empty is the main one.")] = ""
+    approve: Annotated[str, Meta(description="Model that judges commands; empty is the main one.")] = ""
+    title: Annotated[str, Meta(description="Model that names sessions; empty is the main one.")] = ""
+
+
+class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a run goes."""
+
+    max_steps: Annotated[Count, Meta(description="Model calls in one run; one more call then sums up.")] = 90
+    loop_guard: Annotated[bool, Meta(description="Warn, then stop, when the same calls fail or repeat.")] = True
+
+
+class EnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where commands run."""
+
+    default: Annotated[str, Meta(description="The environment that commands run in.")] = "local"
+
+
+class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens to calls that a person should decide."""
+
+    mode: Annotated[
+        Literal["manual", "off"], Meta(description="manual asks a person; off approves what would be asked.")
+    ] = "manual"
+    timeout: Annotated[Seconds, Meta(description="Seconds to wait for an answer; then the call is denied.")] = 300.0
+    unattended: Annotated[
+        Literal["deny", "wait"],
+        Meta(description="Without a terminal: deny at once, or wait for an answer from another surface."),
+    ] = "deny"
+
+
+class RunBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most that one run may use."""
+
+    usd: Annotated[Dollars | None, Meta(description="US dollars for one run; null is no limit.")] = 10.0
+    tokens: Annotated[Count | None, Meta(description="Tokens for one run; null is no limit.")] = 20_000_000
+    seconds: Annotated[Seconds, Meta(description="Seconds of wall time for one run.")] = 4 * 3600.0
+
+
+class DayBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The most that all runs of a day may use together."""
+
+    usd: Annotated[Dollars | None, Meta(description="US dollars for all runs of a day; null is no limit.")] = 100.0
+    tokens: Annotated[Count | None, Meta(description="Tokens for all runs of a day; null is no limit.")] = 200_000_000
+
+
+class BudgetSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be spent."""
+
+    run: RunBudget = RunBudget()
+    day: DayBudget = DayBudget()
+
+
+class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When a conversation is shortened."""
+
+    threshold: Annotated[
+        Share, Meta(description="Share of the context window at which a conversation is shortened.")
+    ] = 0.5
+    target: Annotated[Share, Meta(description="Share of the threshold that is kept word for word.")] = 0.2
+
+
+class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agent may use."""
+
+    enabled: Annotated[tuple[str, ...], Meta(description="Toolsets to offer; empty offers all.")] = ()
+    disabled: Annotated[tuple[str, ...], Meta(description="Toolsets or tools to leave out.")] = ()
+
+
+class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that a person can set; the keys of config.yaml are these fields."""
+
+    model: ModelSettings = ModelSettings()
+    auxiliary: AuxiliarySettings = AuxiliarySettings()
+    agent: AgentSettings = AgentSettings()
+    env: EnvSettings = EnvSettings()
+    approvals: ApprovalSettings = ApprovalSettings()
+    budget: BudgetSettings = BudgetSettings()
+    compaction: CompactionSettings = CompactionSettings()
+    tools: ToolSettings = ToolSettings()
+
+
+VARIABLES = {
+    "MELETE_MODEL": "model.name",
+    "MELETE_BASE_URL": "model.base_url",
+    "MELETE_WIRE": "model.wire",
+    "MELETE_CONTEXT_LENGTH": "model.context_length",
+}
+OTHER_VARIABLES = (
+    "MELETE_HOME", "MELETE_PROFILE", "MELETE_API_KEY", "MELETE_CLOCK",
+    "MELETE_SERVER_HOST", "MELETE_SERVER_PORT", "MELETE_SERVER_KEY", "MELETE_CI_STRICT",
+)  # fmt: skip
+BEFORE_THE_HOME = ("MELETE_HOME", "MELETE_PROFILE")
+SHORTEST_SECRET = 8
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """Where a value came from; `where` says it as a person would look for it, a lower `rank` wins over a higher one."""
+
+    kind: Literal["flag", "variable", "file", "default"]
+    where: str
+
+    @property
+    def rank(self) -> int:
+        """0 for a flag, 3 for a default."""
+        return ("flag", "variable", "file", "default").index(self.kind)
+
+
+DEFAULT = Origin(kind="default", where="default")
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """The settings in force, with the home they belong to and the origin of each value.
+
+    `variables` is the environment with the home's `.env` behind it; `environ` the environment alone, as children may see it.
+    `warnings` are lines that a person should read once.
+    """
+
+    settings: Settings
+    home: Home
+    origins: Mapping[str, Origin]
+    variables: Mapping[str, str]
+    environ: Mapping[str, str]
+    warnings: tuple[str, ...] = ()
+
+    def get(self, key: str) -> Any:
+        """The value of a dotted key, a dict for a section; raises ConfigError with the nearest right key."""
+        found: Any = self.settings
+        for part in key.split("."):
+            if part not in getattr(found, "__struct_fields__", ()):
+                raise unknown_key(key, keys(), where="config")
+            found = getattr(found, part)
+        return msgspec.to_builtins(found)
+
+    def origin(self, key: str) -> Origin:
+        """Where the value of a dotted key came from."""
+        return self.origins.get(key, DEFAULT)
+
+    @property
+    def secrets(self) -> Mapping[str, str]:
+        """Values of at least eight characters whose variable's name says key, token or password, by that name."""
+        return {
+            name: value
+            for name, value in self.variables.items()
+            if looks_secret(name) and len(value.strip()) >= SHORTEST_SECRET
+        }
+
+
+@cache
+def keys() -> Mapping[str, Key]:
+    """Every setting by its dotted key."""
+    return key_table(Settings)
+
+
+def find_home(*, environ: Mapping[str, str] | None = None, profile: str = "") -> Home:
+    """The home that `load` would use; reads no file. `profile` stands before MELETE_PROFILE."""
+    real = os.environ if environ is None else environ
+    return locate(
+        home=real.get("MELETE_HOME", ""), user=real.get("HOME", ""), profile=profile or real.get("MELETE_PROFILE", "")
+    )
+
+
+def load(
+    flags: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None, profile: str = ""
+) -> Loaded:
+    """The settings in force. `flags` are by dotted key, None meaning not given; `environ` stands in for the process's own.
+
+    Raises ConfigError that names file and line, variable or flag, and how to put it right. Writes nothing.
+    """
+    real = dict(os.environ if environ is None else environ)
+    home = find_home(environ=real, profile=profile)
+    env_file = read_env_file(home.env, shown=home.display(home.env))
+    values, origins = _from_file(home)
+    variables = {**env_file.values, **real}
+    for name, key in VARIABLES.items():
+        if text := variables.get(name, "").strip():
+            where = _variable_origin(name, real, env_file)
+            values[key], origins[key] = keys()[key].value(text, where=where), Origin(kind="variable", where=where)
+    for key, given in (flags or {}).items():
+        if given is None:
+            continue
+        if key not in keys():
+            raise unknown_key(key, keys(), where="flag")
+        values[key], origins[key] = keys()[key].value(given, where="flag"), Origin(kind="flag", where="flag")
+    return Loaded(
+        settings=build(values),
+        home=home,
+        origins=origins,
+        variables=variables,
+        environ=real,
+        warnings=(*env_file.warnings, *_warnings(home, variables, env_file)),
+    )
+
+
+def build(values: Mapping[str, Any]) -> Settings:
+    """Settings from values by dotted key, defaults for the rest."""
+    if not values:
+        return Settings()
+    nested: dict[str, Any] = {}
+    for name, value in values.items():
+        *path, leaf = name.split(".")
+        here = nested
+        for part in path:
+            here = here.setdefault(part, {})
+        here[leaf] = value
+    return msgspec.convert(nested, Settings)
+
+
+def _from_file(home: Home) -> tuple[dict[str, Any], dict[str, Origin]]:
+    shown = home.display(home.config)
+    found = read_config(home.config, keys(), shown=shown)
+    if found.problems:
+        first, *more = found.problems
+        kept = f"{len(more)} more in `melete config check`" if more else ""
+        raise ConfigError(first.what, kept=kept, next=first.next)
+    origins = {k: Origin(kind="file", where=f"{shown}:{s.line}") for k, s in found.settings.items()}
+    return {k: s.value for k, s in found.settings.items()}, origins
+
+
+def _variable_origin(name: str, real: Mapping[str, str], env_file: EnvFile) -> str:
+    return name if name in real else f"{name} (.env:{env_file.lines[name]})"
+
+
+def _warnings(home: Home, variables: Mapping[str, str], env_file: EnvFile) -> list[str]:
+    found = [
+        f"{home.display(home.env)}:{env_file.lines[name]}: {name} has no effect here; set it in the environment"
+        for name in BEFORE_THE_HOME
+        if name in env_file.values
+    ]
+    known = {*VARIABLES, *OTHER_VARIABLES}
+    table = {name: Key(name=name, type=str, default="", about="") for name in known}
+    for name in sorted(n for n in variables if n.startswith("MELETE_") and n not in known):
+        meant = nearest(name, table)
+        found.append(f"the variable {name} is not known" + (f"; did you mean {meant}?" if meant else ""))
+    if home.profile != DEFAULT_PROFILE and not home.root.exists():
+        found.append(f"the profile {home.profile} is new; it will live in {home.display(home.root)}")
+    return found

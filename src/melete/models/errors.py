@@ -1,0 +1,348 @@
+"""From what went wrong on the way to a model to one clear error: status, body and exception in, ModelError out. Part: models.
+
+Every message names the cause, the URL and what to do. No message holds a key: what servers say is scrubbed first.
+"""
+
+import re
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from html import unescape
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import msgspec
+
+from melete.core.model import (
+    AuthError,
+    BadRequestError,
+    ConnectionFailedError,
+    ContentFilterError,
+    ContextOverflowError,
+    MalformedReplyError,
+    ModelError,
+    OverloadedError,
+    QuotaError,
+    RateLimitError,
+    TooLargeError,
+    UnavailableError,
+    UnknownModelError,
+)
+from melete.models.spec import ModelSpec, endpoint, shown
+
+EXCERPT = 300
+SHORTEST_SECRET = 8
+LONGEST_WAIT = 1e9
+ASKED_TOO_MUCH = (0, 400, 403, 404, 413, 422, 500)
+
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_TAGS = re.compile(r"<style.*?</style>|<script.*?</script>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_KEY_LIKE = re.compile(r"\b(?:sk|rk|pk|gsk|xai|key|nvapi|hf|AIza)[-_*][\w*.\-]{6,}")
+_OVERFLOW = re.compile(
+    r"context_length_exceeded|context_window_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded"
+    r"|maximum context length|context (length|window|size|limit)|prompt is too long|prompt too long|input is too long"
+    r"|input length .*exceed|exceeds? the (model'?s? )?(maximum|max|available|limit)[\w ]*(tokens?|context|length)"
+    r"|too many (input )?tokens|token(s)? (count|limit).*exceed|(prompt|input|request) (has|contains|is) \d[\d,]* tokens"
+    r"|reduce the length of (the )?(messages|input|prompt)|larger than the .*context|longer than the .*context",
+    re.IGNORECASE,
+)
+_QUOTA = re.compile(
+    r"insufficient_quota|billing_hard_limit|insufficient (credit|balance|funds|quota)|out of credits?"
+    r"|credit balance|exceeded your current quota|payment required|not enough credits?|more credits",
+    re.IGNORECASE,
+)
+_FILTER = re.compile(
+    r"content_filter|content_policy|content management policy|responsible ?ai|moderation|flagged|safety (system|setting|filter)"
+    r"|data_inspection_failed|prohibited_content",
+    re.IGNORECASE,
+)
+_MODEL = re.compile(
+    r"model_not_found|no such model|unknown model|not a valid model|invalid model|model .{0,120}(not found|does ?n.t exist"
+    r"|not exist|not available|is not supported|not loaded)|no endpoints found for",
+    re.IGNORECASE,
+)
+_RATE = re.compile(
+    r"rate.?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)", re.IGNORECASE
+)
+_OVERLOADED = re.compile(
+    r"overloaded|over capacity|at capacity|server is busy|model is (currently )?loading", re.IGNORECASE
+)
+_KEY = re.compile(
+    r"invalid_api_key|(invalid|incorrect|missing|no) (api.?key|authorization|authentication)", re.IGNORECASE
+)
+_INVALID = re.compile(r"invalid_request|invalid_argument|bad_request|invalid_type", re.IGNORECASE)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_WAIT = re.compile(r"(?:try again|retry) in ((?:\d+(?:\.\d+)?(?:ms|h|m|s) ?)+)", re.IGNORECASE)
+_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+Found = tuple[type[ModelError], str, str]
+"""A class of the taxonomy, what happened, and what to do."""
+
+
+class Failure:
+    """What a server said went wrong: HTTP status (0 inside a stream), headers, and the message out of the body."""
+
+    def __init__(self, spec: ModelSpec, url: str, *, status: int, headers: Mapping[str, str], body: bytes) -> None:
+        self.spec = spec
+        self.url = shown(url)
+        self.status = status
+        self.headers = headers
+        self.words = scrub(excerpt(body), spec)
+        self.searched = scrub(body[:20_000].decode("utf-8", "replace"), spec)
+        self.html = looks_like_html(body)
+
+    @property
+    def said(self) -> str:
+        """Status and words of the server in one clause."""
+        status = f"HTTP {self.status}" if self.status else "error in the stream"
+        return f"{status}: {self.words}" if self.words else status
+
+    def error(self) -> ModelError:
+        """The error of the taxonomy that this failure is."""
+        wait = retry_after(self.headers)
+        if wait is None and (told := _WAIT.search(self.searched)):
+            wait = _spans(told.group(1))
+        for find in (self._by_account, self._by_size, self._by_request, self._by_server):
+            if (found := find()) is not None:
+                kind, what, fix = found
+                return kind(what, next=fix, status=self.status, retry_after=wait)
+        return BadRequestError(
+            f"{self.url} did not accept the request ({self.said})",
+            next="see the server's message; `melete doctor` checks the settings",
+            status=self.status,
+        )
+
+    def _matches(self, pattern: re.Pattern[str]) -> bool:
+        return not self.html and pattern.search(self.searched) is not None
+
+    def _by_account(self) -> Found | None:
+        spec, vendor = self.spec, self.spec.vendor
+        waits = _WAIT.search(self.searched)
+        if self.status == HTTPStatus.PAYMENT_REQUIRED or (self._matches(_QUOTA) and not waits):
+            what = f"the account at {vendor} has no credit left ({self.said})"
+            return QuotaError, what, "add credit, or choose another model"
+        busy = self.status in (0, 400, 503) and self._matches(_RATE)
+        if self.status == HTTPStatus.TOO_MANY_REQUESTS or busy:
+            what = f"{vendor} limits how often it may be asked ({self.said})"
+            return RateLimitError, what, "wait, or choose another model"
+        unknown = self.status in (0, 400, 403) and self._matches(_KEY)
+        if self.status == HTTPStatus.UNAUTHORIZED or unknown:
+            state = "rejected the key" if spec.api_key else "wants a key, and none is set"
+            return AuthError, f"{self.url} {state} ({self.said})", f"set {spec.key_variable} to a key of {vendor}"
+        if self.status == HTTPStatus.FORBIDDEN and not self._matches(_FILTER):
+            fix = f"check what the key in {spec.key_variable} may use, and the account's region"
+            return AuthError, f"{self.url} does not allow this ({self.said})", fix
+        return None
+
+    def _by_size(self) -> Found | None:
+        spec = self.spec
+        if self.status in ASKED_TOO_MUCH and self._matches(_OVERFLOW):
+            what = f"the conversation does not fit {spec.model} ({self.said})"
+            return ContextOverflowError, what, "shorten it, or start anew"
+        if self.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            what = f"the request is larger than {self.url} takes ({self.said})"
+            return TooLargeError, what, "send fewer or smaller images"
+        return None
+
+    def _by_request(self) -> Found | None:
+        spec = self.spec
+        if self.status in (0, 400, 404, 422) and self._matches(_MODEL):
+            what = f"{spec.vendor} does not know the model {spec.model!r} ({self.said})"
+            return UnknownModelError, what, "choose another name: `melete model list`"
+        if self.status in (404, 405):
+            return UnknownModelError, f"nothing answers at {self.url} ({self.said})", self._address_fix()
+        if self.status in ASKED_TOO_MUCH and self._matches(_FILTER):
+            return ContentFilterError, f"{spec.vendor} refused the content ({self.said})", "say it in other words"
+        if self.status // 100 == 3:  # noqa: PLR2004 - a redirect
+            place = shown(self.headers.get("location", "")) or "elsewhere"
+            return BadRequestError, f"{self.url} redirects to {place}", "set the base URL to the final address"
+        if not self.status and self._matches(_INVALID):
+            return BadRequestError, f"{self.url} did not accept the request ({self.said})", "see the server's message"
+        return None
+
+    def _by_server(self) -> Found | None:
+        if self.status in (503, 529) or self._matches(_OVERLOADED):
+            what = f"{self.spec.vendor} is overloaded ({self.said})"
+            return OverloadedError, what, "try again later, or choose another model"
+        if self.status in (0, 408, 409, 425) or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return UnavailableError, f"{self.url} failed ({self.said})", "try again later, or choose another model"
+        return None
+
+    def _address_fix(self) -> str:
+        base = shown(self.spec.base_url).rstrip("/")
+        if re.search(r"/v\d", base):
+            return f"check the base URL {base} and the model name {self.spec.model!r}"
+        return f"is {endpoint(base, '/v1')} the base URL? Check the model name {self.spec.model!r} as well"
+
+
+def malformed(spec: ModelSpec, url: str, body: bytes) -> MalformedReplyError:
+    """The error for an answer that is not this API's language: an HTML page, other JSON, plain text."""
+    where, words = shown(url), scrub(excerpt(body), spec)
+    if looks_like_html(body):
+        return MalformedReplyError(
+            f"{where} answered with a web page, not with the API ({words})",
+            next="check the base URL; a proxy or a login page may stand in between",
+        )
+    return MalformedReplyError(
+        f"{where} answered with something other than OpenAI-style JSON ({words or 'an empty body'})",
+        next=f"check the base URL and the wire ({spec.wire})",
+    )
+
+
+def unreachable(spec: ModelSpec, url: str, error: Exception) -> ModelError:
+    """The error for a connection that did not come about or broke."""
+    where = shown(url)
+    by = f" through the proxy {shown(spec.proxy)}" if spec.proxy else ""
+    causes = tuple(_causes(error))
+    reason = scrub(_reason(causes), spec)
+    for cause in causes:
+        if (found := _by_cause(cause, where, by=by)) is not None:
+            return found
+    match error:
+        case httpx2.ConnectTimeout():
+            what = f"{where} did not accept a connection within {spec.timeouts.connect:g} s{by}"
+            return ConnectionFailedError(what, next="check the network, the base URL and the proxy")
+        case httpx2.UnsupportedProtocol() | httpx2.InvalidURL() | httpx2.LocalProtocolError():
+            what = f"a request to {where} cannot be sent ({reason})"
+            return BadRequestError(what, next="check the base URL and the headers")
+        case httpx2.ProxyError() | httpx2.ConnectError():
+            what = f"{where} cannot be reached{by} ({reason})"
+            return ConnectionFailedError(what, next="check the network and the proxy")
+        case _:
+            what = f"the connection to {where} broke ({reason})"
+            return ConnectionFailedError(what, next="try again; nothing of the broken answer was carried out")
+
+
+def _by_cause(cause: BaseException, where: str, *, by: str) -> ModelError | None:
+    if isinstance(cause, ssl.SSLError):
+        return _tls(cause, where)
+    if isinstance(cause, socket.gaierror):
+        host = urlsplit(where).hostname
+        failed = ConnectionFailedError(
+            f"the host {host} of {where} was not found{by} ({cause.strerror})",
+            next="check the base URL and the network",
+        )
+        failed.retryable = cause.errno == socket.EAI_AGAIN
+        return failed
+    if isinstance(cause, ConnectionRefusedError):
+        return ConnectionFailedError(
+            f"{where} refused the connection{by}", next="is the server running, and is the port right?"
+        )
+    return None
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks to wait, in seconds from now: milliseconds, seconds, a date or `1m30s`."""
+    if (value := _number(headers.get("retry-after-ms", ""))) is not None:
+        return value / 1000
+    text = headers.get("retry-after", "").strip()
+    if not text:
+        return None
+    if (value := _number(text)) is not None:
+        return value
+    if _DURATION.match(text):
+        return _spans(text)
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())
+
+
+def excerpt(body: bytes) -> str:
+    """The message out of an error's body in one line: the usual JSON fields, a page's title, or the first words."""
+    text = body[:200_000].decode("utf-8", "replace").strip()
+    if looks_like_html(body):
+        title = _TITLE.search(text)
+        text = unescape(title.group(1) if title else _TAGS.sub(" ", text))
+    else:
+        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+            text = _message(msgspec.json.decode(body)) or text
+    text = " ".join(text.split())
+    return text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
+
+
+def scrub(text: str, spec: ModelSpec) -> str:
+    """The text without the key, the values of own headers, and whatever looks like a key."""
+    secrets = [spec.api_key, *spec.headers.values()]
+    for secret in sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True):
+        text = text.replace(secret, "[key]")
+    return _KEY_LIKE.sub("[key]", text)
+
+
+def looks_like_html(body: bytes) -> bool:
+    """Whether a body is a web page."""
+    head = body[:500].lstrip().lower()
+    return head.startswith((b"<!doctype", b"<html", b"<head", b"<body", b"<title", b"<?xml")) or b"<html" in head
+
+
+def _message(value: Any) -> str:
+    """The human words in an error object, wherever servers put them."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "; ".join(filter(None, map(_message, value)))  # pyright: ignore[reportUnknownArgumentType]
+    if not isinstance(value, dict):
+        return ""
+    fields: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+    for name in ("error", "message", "detail", "msg", "errors", "error_message"):
+        if name in fields and (found := _message(fields[name])):
+            more = fields.get("metadata")
+            raw = _message(more.get("raw")) if isinstance(more, dict) else ""  # pyright: ignore
+            return f"{found}: {raw}" if raw else found
+    return ""
+
+
+def _tls(cause: ssl.SSLError, where: str) -> ConnectionFailedError:
+    reason = getattr(cause, "verify_message", "") or cause.reason or str(cause)
+    if "WRONG_VERSION" in str(cause) or "RECORD_LAYER" in str(cause):
+        fix = "the server speaks no TLS there: try http:// or another port"
+    elif "expired" in reason or "not yet valid" in reason:
+        fix = "check this machine's clock and the server's certificate"
+    else:
+        fix = "check the certificate and this machine's clock; a private authority's certificates can be named in SSL_CERT_FILE"
+    failed = ConnectionFailedError(f"no secure connection to {where} ({reason})", next=fix)
+    failed.retryable = False
+    return failed
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    open_: list[BaseException | None] = [error]
+    while open_:
+        one = open_.pop(0)
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        open_ += [one.__cause__, one.__context__]
+        if isinstance(one, BaseExceptionGroup):
+            open_ += one.exceptions  # pyright: ignore[reportUnknownMemberType]
+
+
+def _reason(causes: tuple[BaseException, ...]) -> str:
+    """The deepest cause that says something."""
+    for cause in reversed(causes):
+        if words := str(cause).strip():
+            return words[:EXCERPT]
+    return type(causes[0]).__name__
+
+
+def _spans(text: str) -> float:
+    return sum(float(number) * _UNIT[unit] for number, unit in _DURATION.findall(text))
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return max(0.0, value) if value < LONGEST_WAIT else None

@@ -1,0 +1,242 @@
+"""Putting an answer of the `openai-chat` wire together, piece by piece, whichever dialect the server speaks. Part: models.
+
+Two things grow side by side: what the loop reads (text, thinking, calls) and the provider's own message, with every field
+that came, to be sent back as it is.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from melete.core.event import CallDelta, Delta, Reply, TextDelta, ThinkingDelta
+from melete.core.message import Message, Part, Text, Thinking, ToolCall, Usage, Wire
+from melete.models.openai_calls import CallAssembler
+from melete.models.openai_request import WIRE
+
+Stop = Literal["end", "tool_calls", "length", "content_filter", "other"]
+Json = dict[str, Any]
+
+STREAMED = ("content", "refusal", "reasoning", "reasoning_content")
+THINKING = ("reasoning_content", "reasoning")
+STOPS: dict[str, Stop] = {
+    "stop": "end",
+    "end_turn": "end",
+    "eos": "end",
+    "stop_sequence": "end",
+    "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "content_filter": "content_filter",
+    "safety": "content_filter",
+    "refusal": "content_filter",
+}
+
+
+class ReplyAssembler:
+    """Takes the chunks of one answer in order, gives back deltas, and at the end the message."""
+
+    def __init__(self, *, taken: set[str]) -> None:
+        self.finish = ""
+        self.model = ""
+        self.id = ""
+        self.usage = Usage()
+        self.chunks = 0
+        self._body: Json = {"role": "assistant", "content": None}
+        self._text: list[str] = []
+        self._thinking: list[str] = []
+        self._thinking_field = ""
+        self._streams: dict[str, list[str]] = {}
+        self._calls = CallAssembler(taken=taken)
+
+    def feed(self, chunk: Json) -> Iterator[Delta]:
+        """Take one chunk, or a whole answer that was not streamed, and yield what is new in it."""
+        self.model = _word(chunk.get("model")) or self.model
+        self.id = _word(chunk.get("id")) or self.id
+        self._count(chunk)
+        choices = _list(chunk.get("choices"))
+        if not choices:
+            return
+        self.chunks += 1
+        choice = _object(choices[0])
+        self._count(choice)
+        delta = _object(choice.get("delta")) or _object(choice.get("message"))
+        yield from self._delta(delta)
+        self.finish = _word(choice.get("finish_reason")) or self.finish
+
+    @property
+    def empty(self) -> bool:
+        """Whether neither text nor a call has come."""
+        return not self._calls and not "".join(self._text).strip()
+
+    @property
+    def refused(self) -> bool:
+        """Whether the server gave its content filter as the reason to stop."""
+        return STOPS.get(self.finish.lower()) == "content_filter"
+
+    def message(self) -> Message:
+        """The finished message with the provider's own inside."""
+        for name, pieces in self._streams.items():
+            self._body[name] = "".join(pieces)
+        calls = self._calls.finished()
+        if calls:
+            self._body["tool_calls"] = [body for _, body in calls]
+        text, thinking = "".join(self._text), "".join(self._thinking)
+        parts: list[Part] = []
+        if thinking:
+            parts.append(Thinking(text=thinking))
+        if text:
+            parts.append(Text(text=text))
+        parts += [call for call, _ in calls]
+        body = msgspec.Raw(msgspec.json.encode(self._body))
+        return Message(role="assistant", parts=tuple(parts), wire=Wire(name=WIRE, body=body))
+
+    def reply(self, *, provider: str, request_id: str, seconds: float, first_token_seconds: float) -> Reply:
+        """The finished answer; the caller has made sure that it is whole."""
+        message = self.message()
+        return Reply(
+            message=message,
+            stop=self._stop(message.calls),
+            usage=self.usage,
+            model=self.model,
+            provider=provider,
+            request_id=request_id or self.id,
+            seconds=seconds,
+            first_token_seconds=first_token_seconds,
+        )
+
+    def _stop(self, calls: tuple[ToolCall, ...]) -> Stop:
+        stop = STOPS.get(self.finish.lower(), "other")
+        return "tool_calls" if calls and stop in ("end", "other") else stop
+
+    def _delta(self, delta: Json) -> Iterator[Delta]:
+        for name, value in delta.items():
+            if value is None or name == "role":
+                continue
+            if name == "tool_calls":
+                yield from self._call_deltas(value)
+            elif name in STREAMED and isinstance(value, str):
+                yield from self._streamed(name, value)
+            elif name == "content" and isinstance(value, list):
+                yield from self._items(value)  # pyright: ignore[reportUnknownArgumentType]
+            elif name == "reasoning_details" and isinstance(value, list):
+                yield from self._details(value)  # pyright: ignore[reportUnknownArgumentType]
+            else:
+                self._body[name] = value
+
+    def _streamed(self, name: str, text: str) -> Iterator[Delta]:
+        self._streams.setdefault(name, []).append(text)
+        if not text:
+            return
+        if name in THINKING:
+            yield from self._think(name, text)
+        else:
+            self._text.append(text)
+            yield TextDelta(text=text)
+
+    def _think(self, field: str, text: str) -> Iterator[Delta]:
+        """Show reasoning once: servers send the same words under several names."""
+        self._thinking_field = self._thinking_field or field
+        if text and field == self._thinking_field:
+            self._thinking.append(text)
+            yield ThinkingDelta(text=text)
+
+    def _items(self, items: list[Any]) -> Iterator[Delta]:
+        """Content that comes as a list of typed items, thinking among them."""
+        kept: list[Json] = self._body["content"] or []
+        self._body["content"] = kept
+        for item in map(_object, items):
+            text = _word(item.get("text"))
+            thought = "".join(
+                _word(i if isinstance(i, str) else _object(i).get("text")) for i in _list(item.get("thinking"))
+            )
+            _merge(kept, item, joined=("text", "thinking"))
+            if thought:
+                yield from self._think("content", thought)
+            elif text:
+                self._text.append(text)
+                yield TextDelta(text=text)
+
+    def _details(self, details: list[Any]) -> Iterator[Delta]:
+        kept: list[Json] = self._body.setdefault("reasoning_details", [])
+        for detail in map(_object, details):
+            _merge(kept, detail, joined=("text", "summary", "data"))
+            if text := _word(detail.get("text")) or _word(detail.get("summary")):
+                yield from self._think("reasoning_details", text)
+
+    def _call_deltas(self, value: Any) -> Iterator[CallDelta]:
+        for piece in map(_object, _list(value)):
+            delta = self._calls.feed(piece)
+            if delta is not None:
+                yield delta
+
+    def _count(self, holder: Json) -> None:
+        usage = _object(holder.get("usage")) or _object(_object(holder.get("x_groq")).get("usage"))
+        if usage:
+            self.usage = counted(usage)
+
+
+def counted(usage: Json) -> Usage:
+    """The five classes out of a server's usage object, whichever names it uses."""
+    prompt = _count(usage.get("prompt_tokens")) or _count(usage.get("input_tokens"))
+    details = _object(usage.get("prompt_tokens_details")) or _object(usage.get("input_tokens_details"))
+    read = _count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens"))
+    read = read or _count(usage.get("cached_tokens")) or _count(usage.get("cache_read_input_tokens"))
+    write = _count(details.get("cache_creation_tokens")) or _count(details.get("cache_write_tokens"))
+    write = write or _count(usage.get("cache_creation_input_tokens"))
+    spoken = _object(usage.get("completion_tokens_details")) or _object(usage.get("output_tokens_details"))
+    return Usage(
+        input=max(0, prompt - read - write),
+        output=_count(usage.get("completion_tokens")) or _count(usage.get("output_tokens")),
+        cache_read=read,
+        cache_write=write,
+        reasoning=_count(spoken.get("reasoning_tokens")),
+    )
+
+
+def _merge(kept: list[Json], piece: Json, *, joined: tuple[str, ...]) -> None:
+    """Add a streamed item to those there are, or to the one that it continues."""
+    one = _continued(kept, piece)
+    if one is None:
+        kept.append(dict(piece))
+        return
+    for name, value in piece.items():
+        old: Any = one.get(name)
+        if name in joined and isinstance(old, str | list) and isinstance(value, type(old)):  # pyright: ignore
+            one[name] = old + value
+        elif value is not None:
+            one[name] = value
+
+
+def _continued(kept: list[Json], piece: Json) -> Json | None:
+    """The item that a piece belongs to: same index and type; without an index the last one, if both are text."""
+    index, kind, name = piece.get("index"), piece.get("type"), piece.get("id")
+    if index is None:
+        same = bool(kept) and kept[-1].get("type") == kind and not {"text", "thinking", "summary"}.isdisjoint(piece)
+        found = kept[-1] if same else None
+    else:
+        found = next((k for k in reversed(kept) if k.get("index") == index and k.get("type") == kind), None)
+    if found is not None and name and found.get("id") and found["id"] != name:
+        return None
+    return found
+
+
+def _object(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType]
+
+
+def _word(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _count(value: Any) -> int:
+    return int(value) if isinstance(value, int | float) and value > 0 else 0

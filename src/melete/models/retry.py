@@ -1,0 +1,151 @@
+"""Trying again, as a model round a model. Part: models; knows errors and seconds, no wire."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from msgspec import Struct
+
+from melete.core.event import Delta, Reply, Retried
+from melete.core.model import (
+    Capabilities,
+    EmptyReplyError,
+    MalformedReplyError,
+    ModelClient,
+    ModelError,
+    ModelRequest,
+)
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Backoff(Struct, frozen=True, kw_only=True):
+    """How often and when to try again; times in seconds.
+
+    `tries` come after the first attempt, `base` doubles from try to try up to `cap`. A server's own wish is kept up to
+    `longest_wait`; beyond it the request fails at once and says how long the server wants.
+    """
+
+    tries: int = 3
+    base: float = 0.5
+    cap: float = 30.0
+    longest_wait: float = 120.0
+
+
+class Retrying:
+    """A model that tries again what may go well next time; it yields Retried before each wait.
+
+    An answer with neither text nor calls is asked for once more and then given as it is; a malformed one is asked for once
+    more. Whatever was shown of a failed attempt is void by the Retried that follows it.
+    """
+
+    def __init__(
+        self,
+        inner: ModelClient,
+        *,
+        backoff: Backoff = Backoff(),  # noqa: B008 - a frozen value
+        sleep: Sleep = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._inner = inner
+        self._backoff = backoff
+        self._sleep = sleep
+        self._jitter = jitter
+
+    @property
+    def name(self) -> str:
+        """The inner model's name."""
+        return self._inner.name
+
+    @property
+    def provider(self) -> str:
+        """The inner model's provider."""
+        return self._inner.provider
+
+    @property
+    def wire(self) -> str:
+        """The inner model's wire."""
+        return self._inner.wire
+
+    @property
+    def can(self) -> Capabilities:
+        """What the inner model can do."""
+        return self._inner.can
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
+        """Yield what the inner model yields; raise its error when no further try is left or would help."""
+        failures: list[ModelError] = []
+        while True:
+            failure: ModelError | None = None
+            try:
+                async with _closing(self._inner.stream(request)) as answer:
+                    async for item in answer:
+                        if isinstance(item, Reply) and not failures_of(failures, EmptyReplyError) and _is_empty(item):
+                            failure = EmptyReplyError(f"{self.name} answered with neither text nor a tool call")
+                            break
+                        yield item
+            except ModelError as error:
+                failure = error
+            if failure is None:
+                return
+            failures.append(failure)
+            delay = self._delay(failures)
+            yield Retried(
+                attempt=len(failures),
+                cause=type(failure).__name__,
+                reason=failure.what,
+                delay=round(delay, 3),
+                model=self.name,
+            )
+            await self._sleep(delay)
+
+    async def aclose(self) -> None:
+        """Close the inner model; a second call does nothing."""
+        await self._inner.aclose()
+
+    def _delay(self, failures: list[ModelError]) -> float:
+        """The seconds to wait after the last failure; raises it when it is final."""
+        last, policy = failures[-1], self._backoff
+        used_up = len(failures) > policy.tries or failures_of(failures, MalformedReplyError) > 1
+        if not last.retryable or used_up:
+            raise last
+        if last.retry_after is not None and last.retry_after > policy.longest_wait:
+            last.next = (
+                f"the server wants a wait of {spoken(last.retry_after)}; try again then, or choose another model"
+            )
+            raise last
+        ceiling = min(policy.cap, policy.base * 2 ** (len(failures) - 1))
+        own = ceiling * (0.5 + self._jitter() / 2)
+        return own if last.retry_after is None else max(own, last.retry_after)
+
+
+def failures_of(failures: list[ModelError], kind: type[ModelError]) -> int:
+    """How many of the failures are of a kind."""
+    return sum(isinstance(failure, kind) for failure in failures)
+
+
+def spoken(seconds: float) -> str:
+    """A span of time as people say it: `45 s`, `12 min`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 120:  # noqa: PLR2004 - under two minutes seconds are clearer
+        return f"{whole} s"
+    hours, minutes = divmod(-(-whole // 60), 60)
+    return " ".join(part for part in (f"{hours} h" if hours else "", f"{minutes} min" if minutes else "") if part)
+
+
+def _is_empty(reply: Reply) -> bool:
+    """Whether a finished answer says nothing; one cut off by a limit would only be cut off again."""
+    return reply.stop in ("end", "other") and not reply.message.calls and not reply.message.text.strip()
+
+
+@asynccontextmanager
+async def _closing(stream: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
+    """Close a stream that is not read to its end, so that its connection is free at once."""
+    try:
+        yield stream
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()

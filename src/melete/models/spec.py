@@ -1,0 +1,81 @@
+"""What an adapter is told about the model behind it: values that settings and the catalogue fill in. Part: models."""
+
+from typing import Any, Literal
+from urllib.parse import urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from melete.core.model import Capabilities
+
+
+class Timeouts(Struct, frozen=True, kw_only=True):
+    """The watchdogs of one request, in seconds.
+
+    `first_token` and `between_tokens` bound the silence before and after the first token. A server that sends keep-alives
+    instead of tokens is not silent; `patience` bounds how long that may go on. `tail` is the wait for the end of a stream
+    whose answer is already complete.
+    """
+
+    connect: float = 10.0
+    first_token: float = 120.0
+    between_tokens: float = 60.0
+    patience: float = 900.0
+    tail: float = 5.0
+
+
+class Quirks(Struct, frozen=True, kw_only=True):
+    """How a server's dialect of the wire differs from the common one.
+
+    `replay` sends a model's own messages back with every field that came with them; without it they are rebuilt from
+    their parts. `ascii` escapes all other characters and drops control characters. `extra` is added to every request.
+    """
+
+    max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
+    effort: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
+    cache_key: bool = False
+    stream_options: bool = True
+    temperature: bool = True
+    tool_choice: bool = True
+    replay: bool = True
+    ascii: bool = False
+    extra: dict[str, Any] = {}
+
+
+class ModelSpec(Struct, frozen=True, kw_only=True):
+    """One model at one address.
+
+    `key_variable` is the variable that a message about a wrong key names; `proxy` is the URL of the proxy for this address,
+    empty for none; `ca_file` holds further certificates to trust.
+    """
+
+    model: str
+    base_url: str
+    provider: str = ""
+    wire: str = "openai-chat"
+    api_key: str = ""
+    key_variable: str = "MELETE_API_KEY"
+    headers: dict[str, str] = {}
+    can: Capabilities = Capabilities()
+    timeouts: Timeouts = Timeouts()
+    quirks: Quirks = Quirks()
+    proxy: str = ""
+    ca_file: str = ""
+
+    @property
+    def vendor(self) -> str:
+        """The provider's name, or the host of the base URL where there is none."""
+        return self.provider or urlsplit(self.base_url).hostname or self.base_url
+
+
+def endpoint(base_url: str, path: str) -> str:
+    """The URL of `path` under a base URL; a base URL that already ends with the path stays, a query is kept."""
+    parts = urlsplit(base_url.strip())
+    root = parts.path.rstrip("/")
+    whole = root if root.endswith(path) else root + path
+    return urlunsplit((parts.scheme, parts.netloc, whole, parts.query, ""))
+
+
+def shown(url: str) -> str:
+    """The URL as messages may show it: without user, password, query and fragment, where keys hide."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))

@@ -1,0 +1,271 @@
+"""The store: every session of one home as a log file, with tables and a search index that are remade from them.
+
+Part of the store; `melete.store.open_store` makes it. Folder `sessions`: `<id>.log`, and beside it, made when needed,
+`<id>.inbox` and `<id>.damaged`. Only listing and searching load SQLite.
+"""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from melete.core.errors import SessionBusyError, SessionNotFoundError, StoreError
+from melete.core.event import Fact, Opened, RunStarted, Titled
+from melete.core.plugin import Lazy
+from melete.core.ports import Clock
+from melete.core.session import Hit, InboxMessage, Line, Problem, Receipt, Session, SessionInfo, SessionRef
+from melete.store import delivery, lines, verify
+from melete.store.aside import aside_path
+from melete.store.disk import make_folder, storage_error, sync_folder, write_new
+from melete.store.inbox import Inbox, inbox_path
+from melete.store.ledger import FileLedger
+from melete.store.log import Log, LogReader, first_fact, lock_soon, logs
+from melete.store.names import is_session_id, new_session_id, safe_name
+from melete.store.session import OnFact, OwnedSession
+
+if TYPE_CHECKING:
+    from melete.store.project import Projections
+
+POLL = 0.03
+"""Seconds between two looks at a log that is followed."""
+
+_projections: Lazy["Callable[..., Projections]"] = Lazy("melete.store.project:Projections")
+
+
+class FileStore:
+    """Sessions as files below `state`; nothing is made before it is needed.
+
+    An empty `owner` stands for the person whose home it is: it sees every session. Any other sees its own only.
+    """
+
+    def __init__(self, state: Path, *, clock: Clock, on_fact: OnFact | None = None) -> None:
+        self.state = state
+        self.folder = state / "sessions"
+        self._clock = clock
+        self._on_fact = on_fact
+        self._opened_tables: Projections | None = None
+
+    # ---- one session
+
+    async def create(self, opened: Fact, *, id: str = "") -> SessionRef:
+        """Make a session whose first fact is `opened`; it is durable from its first durable fact on."""
+        name = id or new_session_id(self._clock.now())
+        if not is_session_id(name):
+            raise StoreError(f"{name!r} cannot be the id of a session", next="use a-z, 0-9 and '-', at most 80")
+        if not isinstance(opened, Opened):
+            raise StoreError(f"a session cannot begin with {type(opened).__name__}", next="begin with Opened")
+        make_folder(self.folder)
+        log = Log(self._path(name), await lock_soon(self._path(name), create=True))
+        try:
+            log.load()
+            if log.seq:
+                raise StoreError(f"there is a session {name} already", next="claim it, or choose another id")
+            session = OwnedSession(log, Inbox(log.path), owner=opened.owner, clock=self._clock, on_fact=self._on_fact)
+            await session.record(opened)
+        finally:
+            log.close()
+        return session.ref
+
+    @asynccontextmanager
+    async def claim(self, ref: SessionRef) -> AsyncGenerator[Session, None]:
+        """Own the session until the block ends; raises SessionBusyError while another does, SessionNotFoundError."""
+        path = self._known(ref)
+        try:
+            handle = await lock_soon(path)
+        except SessionBusyError as error:
+            raise self._busy(ref, error) from None
+        log = Log(path, handle)
+        try:
+            log.load()
+            owner = _allowed(ref, log.facts)
+            session = OwnedSession(log, Inbox(log.path), owner=owner, clock=self._clock, on_fact=self._on_fact)
+            await session.tell_findings()
+            yield session
+        finally:
+            log.close()
+
+    async def facts(self, ref: SessionRef, *, after: int = 0) -> Sequence[Fact]:
+        """The stored facts behind `after`, without owning the session."""
+        reader = LogReader(self._known(ref))
+        try:
+            facts = reader.new()
+        finally:
+            reader.close()
+        _allowed(ref, facts)
+        return [fact for fact in facts if fact.seq > after]
+
+    async def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[Fact]:
+        """The stored facts behind `after`, then each new one; ends when the session is deleted."""
+        reader = LogReader(self._known(ref))
+        try:
+            facts = reader.new()
+            _allowed(ref, facts)
+            while True:
+                for fact in facts:
+                    if fact.seq > after:
+                        yield fact
+                if reader.gone:
+                    return
+                await asyncio.sleep(POLL)
+                facts = reader.new()
+        finally:
+            reader.close()
+
+    async def send(self, ref: SessionRef, message: InboxMessage, *, wait: float = 5.0) -> Receipt:
+        """Put a message into the session's inbox, durably, and wait for the fact that carries it.
+
+        `queued` also means that the owner has not taken it within `wait` seconds: it waits in the inbox.
+        """
+        path = self._known(ref)
+        _allowed(ref, await self.facts(ref))
+        return await delivery.send(path, message, wait=wait)
+
+    async def rename(self, ref: SessionRef, title: str) -> None:
+        """Give the session a title; raises SessionBusyError while it runs."""
+        async with self.claim(ref) as session:
+            await session.record(Titled(title=title), durable=True)
+
+    async def delete(self, ref: SessionRef) -> None:
+        """Remove the session's log, inbox and rows; raises SessionBusyError while it runs."""
+        path = self._known(ref)
+        _allowed(ref, await self.facts(ref))
+        handle = await lock_soon(path)
+        try:
+            await FileLedger(self.state, clock=self._clock).append("session.deleted", {"session": ref.id})
+            path.unlink()
+            aside_path(path).unlink(missing_ok=True)
+            for folder in (inbox_path(path), self._spilled(ref)):
+                if folder.exists():
+                    shutil.rmtree(folder)
+            sync_folder(self.folder)
+        except OSError as error:
+            raise storage_error(
+                error, f"deleting the session {ref.id}", kept="what is left of it is in place; delete it again"
+            ) from error
+        finally:
+            os.close(handle)
+        if (self.state / "sessions.db").exists():
+            await asyncio.to_thread(self._tables().catch_up)
+
+    async def spill(self, ref: SessionRef, name: str, text: str) -> str:
+        """Keep a text that is too long for a result and return the path under which it can be read."""
+        self._known(ref)
+        folder = self._spilled(ref)
+        make_folder(folder)
+        path = folder / f"{safe_name(name)}.txt"
+        try:
+            write_new(path, text.encode("utf-8", "replace"))
+        except OSError as error:
+            raise storage_error(error, f"writing {path}", kept="the session's facts are untouched") from error
+        return str(path)
+
+    async def scroll(self, ref: SessionRef, *, around: int, window: int = 5) -> Sequence[Line]:
+        """The messages round the fact `around`."""
+        return lines.around(lines.of(await self.facts(ref)), around, window)
+
+    # ---- many sessions
+
+    async def find(self, name: str, *, owner: str = "") -> SessionRef:
+        """The session with this id, unique id prefix or title; raises SessionNotFoundError."""
+        names = [path.stem for path in logs(self.folder) if path.stem.startswith(name)] if is_session_id(name) else []
+        refs = [ref for candidate in names if (ref := self._ref(candidate, owner)) is not None]
+        exact = [ref for ref in refs if ref.id == name]
+        if not exact and not refs:
+            exact = await asyncio.to_thread(self._tables().titled, name, owner)
+        if exact or len(refs) == 1:
+            return (exact or refs)[0]
+        if refs:
+            some = ", ".join(ref.id for ref in refs[:5])
+            raise SessionNotFoundError(f"{name!r} is the beginning of {len(refs)} sessions: {some}", next="type more")
+        raise SessionNotFoundError(f"there is no session {name!r}", next="see `melete sessions list`")
+
+    async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
+        """The session that changed last."""
+        for path in sorted(logs(self.folder), key=_changed, reverse=True):
+            opened = first_fact(path)
+            if opened is not None and (not owner or opened.owner == owner) and (not cwd or opened.cwd == cwd):
+                return SessionRef(id=path.stem, owner=opened.owner)
+        return None
+
+    async def list(self, *, owner: str = "", limit: int = 50, offset: int = 0) -> Sequence[SessionInfo]:
+        """Sessions, the last changed first."""
+        return await asyncio.to_thread(self._tables().list, owner=owner, limit=limit, offset=offset)
+
+    async def info(self, ref: SessionRef) -> SessionInfo:
+        """One session's row."""
+        self._known(ref)
+        found = await asyncio.to_thread(self._tables().info, ref)
+        if found is None:
+            raise SessionNotFoundError(f"there is no session {ref.id!r}", next="see `melete sessions list`")
+        return found
+
+    async def search(self, query: str, *, owner: str = "", limit: int = 10) -> Sequence[Hit]:
+        """Messages that match; any text is a valid query."""
+        return await asyncio.to_thread(self._tables().search, query, owner=owner, limit=limit)
+
+    async def verify(self) -> Sequence[Problem]:
+        """Check every log, the ledger and the projections without changing them."""
+        return await asyncio.to_thread(verify.verify, self.state)
+
+    async def rebuild(self) -> Sequence[str]:
+        """Drop and remake every projection from the logs; return a line for each thing done."""
+        return await asyncio.to_thread(self._tables().rebuild)
+
+    async def aclose(self) -> None:
+        """Close files; a second call does nothing."""
+        if self._opened_tables is not None:
+            self._opened_tables.close()
+            self._opened_tables = None
+
+    # ---- inside
+
+    def _tables(self) -> "Projections":
+        if self._opened_tables is None:
+            self._opened_tables = _projections.load()(self.state, clock=self._clock)
+        return self._opened_tables
+
+    def _path(self, session: str) -> Path:
+        return self.folder / f"{session}.log"
+
+    def _spilled(self, ref: SessionRef) -> Path:
+        return self.state / "spill" / ref.id
+
+    def _known(self, ref: SessionRef) -> Path:
+        if not is_session_id(ref.id):
+            raise SessionNotFoundError(f"{ref.id!r} is no session's id", next="see `melete sessions list`")
+        return self._path(ref.id)
+
+    def _ref(self, session: str, owner: str) -> SessionRef | None:
+        opened = first_fact(self._path(session))
+        if opened is None or (owner and opened.owner != owner):
+            return None
+        return SessionRef(id=session, owner=opened.owner)
+
+    def _busy(self, ref: SessionRef, error: SessionBusyError) -> SessionBusyError:
+        reader = LogReader(self._path(ref.id))
+        try:
+            started = [fact for fact in reader.new() if isinstance(fact, RunStarted)]
+        finally:
+            reader.close()
+        if not started or not started[-1].pid:
+            return error
+        who = f"process {started[-1].pid} ({started[-1].surface})"
+        return SessionBusyError(f"{who} runs the session {ref.id}", kept=error.kept, next=error.next)
+
+
+def _allowed(ref: SessionRef, facts: Sequence[Fact]) -> str:
+    """The session's owner; somebody else's session is as good as none, one whose first fact is lost is the person's."""
+    owner = next((fact.owner for fact in facts if isinstance(fact, Opened)), "")
+    if not facts or (ref.owner and ref.owner != owner):
+        raise SessionNotFoundError(f"there is no session {ref.id!r}", next="see `melete sessions list`")
+    return owner
+
+
+def _changed(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:  # deleted since the folder was read
+        return 0

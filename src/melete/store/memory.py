@@ -1,0 +1,312 @@
+"""The twins in memory of the store and the ledger: for tests, and for runs that are to leave nothing behind.
+
+Part of the store. They keep the same promises as those on files for as long as the process lives, and pass the same suite.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Container, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC
+from typing import Any
+
+import msgspec
+
+from melete.core.errors import SessionBusyError, SessionNotFoundError, StoreError
+from melete.core.event import Fact, Framed, Opened, Reply, RunEnded, RunStarted, Titled
+from melete.core.message import Usage
+from melete.core.policy import Allowance
+from melete.core.ports import Clock, Day
+from melete.core.session import Hit, InboxMessage, Line, Problem, Receipt, Session, SessionInfo, SessionRef
+from melete.core.transcript import Transcript
+from melete.store import lines, spending
+from melete.store.aside import Finding
+from melete.store.delivery import receipt_of
+from melete.store.names import is_message_id, is_session_id, new_session_id, safe_name
+from melete.store.record import encode_fact
+from melete.store.session import OnFact, OwnedSession
+from melete.store.spending import RESERVED, SETTLED, SPENDING
+from melete.store.words import terms
+
+POLL = 0.005
+LOOK_FOR = "see `melete sessions list`"
+
+
+class Room:
+    """Everything of one session."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.facts: Sequence[Fact] = []
+        self.findings: Sequence[Finding] = ()
+        self.seq = 0
+        self.owned = False
+        self.gone = False
+        self.inbox: dict[str, InboxMessage] = {}
+
+    async def append(self, facts: Sequence[Fact], *, durable: bool) -> asyncio.CancelledError | None:  # noqa: ARG002
+        """Keep the facts; raises StorageError for one that a log could not hold either."""
+        for fact in facts:
+            encode_fact(fact)
+        self.facts = [*self.facts, *facts]
+        self.seq += len(facts)
+        return None
+
+    def pending(self, done: Container[str]) -> Sequence[InboxMessage]:
+        """What waits, oldest first; ids in `done` are removed."""
+        for message in [message for message in self.inbox if message in done]:
+            del self.inbox[message]
+        return sorted(self.inbox.values(), key=lambda message: (message.at.timestamp(), message.id))
+
+    def settle(self, message: str) -> None:
+        """Remove a message."""
+        self.inbox.pop(message, None)
+
+    @property
+    def owner(self) -> str:
+        """Whose session it is."""
+        opened = self.facts[0]
+        return opened.owner if isinstance(opened, Opened) else ""
+
+
+class MemoryStore:
+    """Sessions that end with the process; `texts` holds what was spilled, by the path that was given for it."""
+
+    def __init__(self, *, clock: Clock, on_fact: OnFact | None = None) -> None:
+        self.texts: dict[str, str] = {}
+        self._rooms: dict[str, Room] = {}
+        self._clock = clock
+        self._on_fact = on_fact
+
+    async def create(self, opened: Fact, *, id: str = "") -> SessionRef:
+        """Make a session whose first fact is `opened`."""
+        name = id or new_session_id(self._clock.now())
+        if not is_session_id(name):
+            raise StoreError(f"{name!r} cannot be the id of a session", next="use a-z, 0-9 and '-', at most 80")
+        if not isinstance(opened, Opened):
+            raise StoreError(f"a session cannot begin with {type(opened).__name__}", next="begin with Opened")
+        if name in self._rooms:
+            raise StoreError(f"there is a session {name} already", next="claim it, or choose another id")
+        room = Room(name)
+        session = OwnedSession(room, room, owner=opened.owner, clock=self._clock, on_fact=self._on_fact)
+        await session.record(opened)
+        self._rooms[name] = room
+        return session.ref
+
+    @asynccontextmanager
+    async def claim(self, ref: SessionRef) -> AsyncGenerator[Session, None]:
+        """Own the session until the block ends; raises SessionBusyError, SessionNotFoundError."""
+        room = self._room(ref)
+        _free(room)
+        room.owned = True
+        try:
+            yield OwnedSession(room, room, owner=room.owner, clock=self._clock, on_fact=self._on_fact)
+        finally:
+            room.owned = False
+
+    async def find(self, name: str, *, owner: str = "") -> SessionRef:
+        """The session with this id, unique id prefix or title; raises SessionNotFoundError."""
+        mine = [room for room in self._latest_first() if owner in ("", room.owner)]
+        prefixed = [room for room in mine if name and room.session.startswith(name)]
+        found = [room for room in prefixed if room.session == name] or prefixed
+        if not found:
+            found = [room for room in mine if Transcript(room.facts).title == name][:1]
+        if len(found) != 1:
+            what = f"is the beginning of {len(found)} sessions" if found else "is no session"
+            raise SessionNotFoundError(f"{name!r} {what}", next=LOOK_FOR)
+        return SessionRef(id=found[0].session, owner=found[0].owner)
+
+    async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
+        """The session that changed last."""
+        for room in self._latest_first():
+            opened = room.facts[0]
+            if isinstance(opened, Opened) and owner in ("", opened.owner) and cwd in ("", opened.cwd):
+                return SessionRef(id=room.session, owner=opened.owner)
+        return None
+
+    async def list(self, *, owner: str = "", limit: int = 50, offset: int = 0) -> Sequence[SessionInfo]:
+        """Sessions, the last changed first."""
+        mine = [room for room in self._latest_first() if owner in ("", room.owner)]
+        return [_info(room) for room in mine[offset : offset + limit]]
+
+    async def info(self, ref: SessionRef) -> SessionInfo:
+        """One session's row."""
+        return _info(self._room(ref))
+
+    async def facts(self, ref: SessionRef, *, after: int = 0) -> Sequence[Fact]:
+        """The stored facts behind `after`."""
+        return self._room(ref).facts[after:]
+
+    async def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[Fact]:
+        """The stored facts behind `after`, then each new one; ends when the session is deleted."""
+        room = self._room(ref)
+        while True:
+            for fact in room.facts[after:]:
+                after = fact.seq
+                yield fact
+            if room.gone:
+                return
+            await asyncio.sleep(POLL)
+
+    async def scroll(self, ref: SessionRef, *, around: int, window: int = 5) -> Sequence[Line]:
+        """The messages round the fact `around`."""
+        return lines.around(lines.of(self._room(ref).facts), around, window)
+
+    async def search(self, query: str, *, owner: str = "", limit: int = 10) -> Sequence[Hit]:
+        """Messages that hold any word of the query, those that hold most of them first."""
+        words = terms(query) or [query.strip().lower()]
+        hits = [
+            Hit(
+                session=room.session,
+                seq=line.seq,
+                role=line.role,
+                snippet=line.text[:160],
+                title=Transcript(room.facts).title,
+                at=line.at,
+                score=float(score),
+            )
+            for room in self._latest_first()
+            if owner in ("", room.owner)
+            for line in lines.of(room.facts)
+            if (score := sum(word in line.text.lower() for word in words if word))
+        ]
+        return sorted(hits, key=lambda hit: (-hit.score, -hit.at.timestamp()))[:limit]
+
+    async def rename(self, ref: SessionRef, title: str) -> None:
+        """Give the session a title."""
+        async with self.claim(ref) as session:
+            await session.record(Titled(title=title))
+
+    async def delete(self, ref: SessionRef) -> None:
+        """Forget the session; raises SessionBusyError while it runs."""
+        room = self._room(ref)
+        _free(room)
+        room.gone = True
+        del self._rooms[ref.id]
+
+    async def send(self, ref: SessionRef, message: InboxMessage, *, wait: float = 5.0) -> Receipt:
+        """Put a message into the session's inbox and wait for the fact that carries it."""
+        room = self._room(ref)
+        if not is_message_id(message.id):
+            raise StoreError(f"{message.id!r} cannot be the id of a message", next="use letters, digits, '-' and '_'")
+        if (receipt := receipt_of(room.facts, message.id)) is not None:
+            return receipt
+        room.inbox[message.id] = message
+        until = asyncio.get_running_loop().time() + wait
+        while (receipt := receipt_of(room.facts, message.id)) is None:
+            if room.gone:
+                raise SessionNotFoundError(f"the session {ref.id} was deleted meanwhile", kept="nothing was done")
+            if not room.owned and message.kind in ("answer", "cancel"):
+                room.settle(message.id)
+                return Receipt(status="expired")
+            if not room.owned or asyncio.get_running_loop().time() >= until:
+                return Receipt(status="queued")
+            await asyncio.sleep(POLL)
+        return receipt
+
+    async def spill(self, ref: SessionRef, name: str, text: str) -> str:
+        """Keep the text in `texts` and return the name under which it stands there."""
+        path = f"memory/{self._room(ref).session}/{safe_name(name)}.txt"
+        self.texts[path] = text
+        return path
+
+    async def verify(self) -> Sequence[Problem]:
+        """Nothing is wrong with what is not on a disk."""
+        return ()
+
+    async def rebuild(self) -> Sequence[str]:
+        """There is nothing to remake."""
+        return ()
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _room(self, ref: SessionRef) -> Room:
+        room = self._rooms.get(ref.id)
+        if room is None or ref.owner not in ("", room.owner):
+            raise SessionNotFoundError(f"there is no session {ref.id!r}", next=LOOK_FOR)
+        return room
+
+    def _latest_first(self) -> list[Room]:
+        return sorted(self._rooms.values(), key=lambda room: room.facts[-1].at, reverse=True)
+
+
+class MemoryLedger:
+    """A ledger that ends with the process."""
+
+    def __init__(self, *, clock: Clock) -> None:
+        self._rows: list[dict[str, Any]] = []
+        self._clock = clock
+
+    async def append(self, kind: str, fields: Mapping[str, Any], *, durable: bool = True) -> int:  # noqa: ARG002
+        """Keep a fact of `kind` and return its number."""
+        if taken := {"number", "kind", "at"} & fields.keys():
+            raise StoreError(f"the ledger sets {', '.join(sorted(taken))} itself", next="use another name")
+        return self._add(kind, msgspec.json.decode(msgspec.json.encode(fields)))
+
+    def read(self, *, kind: str = "", after: int = 0) -> Sequence[Mapping[str, Any]]:
+        """Facts behind `after`, oldest first."""
+        return [row for row in self._rows if row["number"] > after and kind in ("", row["kind"])]
+
+    async def reserve(self, who: str, want: Allowance, cap: Allowance) -> str:
+        """Set aside part of the day's allowance; raises LimitError with both numbers."""
+        total = spending.reserve(await self.today(), want, cap)
+        reservation = spending.new_id(total)
+        self._add(RESERVED, spending.reserved(reservation, who, want=want, total=total))
+        return reservation
+
+    async def settle(self, reservation: str, *, usage: Usage, usd: float | None) -> Day:
+        """Replace a reservation by what was spent and return the day so far."""
+        held = [row for row in self._rows if row["kind"] in SPENDING and row["id"] == reservation]
+        day = await self.today()
+        if not held:
+            raise StoreError(f"there is no reservation {reservation}", kept="the day's total is as it was")
+        if held[-1]["kind"] == SETTLED:
+            return day
+        total = spending.settle(day, held[-1], usage=usage, usd=usd)
+        self._add(SETTLED, spending.settled(held[-1], usage=usage, usd=usd, total=total))
+        return total
+
+    async def today(self) -> Day:
+        """The day so far, in UTC."""
+        spent = [row for row in self._rows if row["kind"] in SPENDING]
+        return spending.day_of(spent[-1] if spent else None, self._clock.now())
+
+    def _add(self, kind: str, fields: Mapping[str, Any]) -> int:
+        number = len(self._rows) + 1
+        at = msgspec.to_builtins(self._clock.now().astimezone(UTC))
+        self._rows.append({"number": number, "kind": kind, "at": at, **fields})
+        return number
+
+
+def _free(room: Room) -> None:
+    if room.owned:
+        raise SessionBusyError(f"another task runs the session {room.session}", kept="it was not touched")
+
+
+def _info(room: Room) -> SessionInfo:
+    state = Transcript(room.facts)
+    opened = state.opened or Opened()
+    models = [fact.model for fact in room.facts if isinstance(fact, RunStarted | Framed) and fact.model]
+    stops = [
+        fact.stop if isinstance(fact, RunEnded) else ""
+        for fact in room.facts
+        if isinstance(fact, RunEnded | RunStarted)
+    ]
+    return SessionInfo(
+        id=room.session,
+        owner=opened.owner,
+        title=state.title,
+        source=opened.source,
+        cwd=opened.cwd,
+        model=models[-1] if models else "",
+        parent=opened.parent,
+        started=room.facts[0].at,
+        updated=room.facts[-1].at,
+        messages=len(lines.of(room.facts)),
+        tool_calls=sum(len(fact.message.calls) for fact in room.facts if isinstance(fact, Reply)),
+        usage=state.usage,
+        cost_usd=state.usd,
+        stop=stops[-1] if stops else "",
+        running=room.owned,
+        size=sum(len(encode_fact(fact)) for fact in room.facts),
+    )

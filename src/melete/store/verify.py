@@ -1,0 +1,53 @@
+"""Checking a home's logs, ledger and projections without changing them. Part of the store."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from melete.core.plugin import Lazy
+from melete.core.session import Problem
+from melete.store import record
+from melete.store.aside import Finding, aside_path, kept
+from melete.store.inbox import refused
+from melete.store.ledger import NAME, ledger_path
+from melete.store.log import examine, logs
+
+_check_tables: Lazy[Callable[[Path], Sequence[Problem]]] = Lazy("melete.store.project:check")
+
+
+def verify(state: Path) -> list[Problem]:
+    """Everything that is wrong below `state`; what was set aside before is told again."""
+    problems: list[Problem] = []
+    for log in logs(state / "sessions"):
+        problems += check_log(log, log.stem)
+        problems += [
+            Problem(path=str(path), what="a file in the inbox was no message and was set aside", kept=str(path))
+            for path in refused(log)
+        ]
+    if ledger_path(state).exists():
+        problems += check_log(ledger_path(state), NAME)
+    if any((state / name).exists() for name in ("sessions.db", "search.db")):
+        problems += _check_tables.load()(state)
+    return problems
+
+
+def check_log(path: Path, name: str) -> list[Problem]:
+    """What is wrong with one log now, and what was found and set aside earlier."""
+    aside = aside_path(path)
+    earlier = kept(aside)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        return [Problem(path=str(path), what=f"cannot be read: {error.strerror}")]
+    found = record.scan(data, record.seed(name))
+    now = examine(found, [record.number(entry.body) for entry in found.records])
+    if not found.records:
+        what = "holds no whole record" if data else "is empty: a session that was never begun"
+        now = [Finding(what=what, offset=0, raw=data, harmless=b"\n" not in data)]
+    known = {finding.key for finding in earlier}
+    return [_problem(path, finding, kept=str(aside)) for finding in earlier] + [
+        _problem(path, finding, kept="") for finding in now if finding.key not in known
+    ]
+
+
+def _problem(path: Path, finding: Finding, *, kept: str) -> Problem:
+    return Problem(path=str(path), what=finding.text, kept=kept, harmless=finding.harmless)

@@ -1,0 +1,28 @@
+"""For tests and plugin authors: a scripted model on a real socket, and in-memory twins of the ports. Layer 2.
+
+Names load when they are first asked for, so that `python -m melete.testing.scripted` runs its own module once.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from melete.core.plugin import Lazy
+
+if TYPE_CHECKING:
+    from melete.testing.clock import ManualClock
+    from melete.testing.replies import Call, Calls, Fault, Play, Reply, Say
+    from melete.testing.scripted import Recorded, ScriptedModel
+
+__all__ = ["Call", "Calls", "Fault", "ManualClock", "Play", "Recorded", "Reply", "Say", "ScriptedModel"]
+
+_HOMES = {
+    "clock": ("ManualClock",),
+    "replies": ("Call", "Calls", "Fault", "Play", "Reply", "Say"),
+    "scripted": ("Recorded", "ScriptedModel"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _HOMES.items():
+        if name in names:
+            return Lazy[Any](f"melete.testing.{module}:{name}").load()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

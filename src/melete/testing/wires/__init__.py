@@ -1,0 +1,1 @@
+"""The wire formats that the scripted model speaks: one file each. Part `testing`."""

@@ -1,0 +1,85 @@
+"""`process`: what became of commands that `terminal` started in the background."""
+
+import asyncio
+from typing import Any, Literal
+
+from melete.core.errors import EnvironmentFailure
+from melete.core.ports import ProcessInfo
+from melete.core.tool import ToolContext, ToolError, tool
+from melete.tools.text import clean_output
+
+LONGEST = 600
+WRITE_SECONDS = 10
+Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
+
+
+@tool(effect="outside", limit=100_000, deadline=LONGEST + 60)
+async def process(
+    ctx: ToolContext,
+    *,
+    action: Action,
+    session_id: str = "",
+    data: str = "",
+    timeout: int = 60,
+    offset: int = 0,
+    limit: int = 200,
+) -> dict[str, Any]:
+    """Background processes: list; poll (status and new output); log (limit lines from line offset, the last ones without offset); wait (for its end, up to timeout seconds); kill; write data to its input; submit (write and Enter); close (its input)."""
+    if action == "list":
+        return {"success": True, "processes": [_shown(info) for info in ctx.processes.list()]}
+    if not session_id:
+        raise ToolError(f"{action} needs session_id", known=[info.id for info in ctx.processes.list()])
+    if action in ("write", "submit", "close"):
+        return await _feed(ctx, action, session_id, data)
+    if action == "log":
+        return {"success": True, **_shown(ctx.processes.get(session_id)), **_log(ctx, session_id, offset, limit)}
+    info = ctx.processes.get(session_id)
+    if action == "wait":
+        info = await ctx.processes.wait(session_id, timeout=min(max(timeout, 0), LONGEST))
+    elif action == "kill":
+        info = await ctx.processes.kill(session_id)
+    text, lost = ctx.processes.output(session_id, new=True)
+    result = {"success": True, **_shown(info), "output": clean_output(text.encode())}
+    if action == "wait" and info.status == "running":
+        result["timed_out"] = True
+    return result | ({"dropped": lost} if lost else {})
+
+
+async def _feed(ctx: ToolContext, action: str, name: str, data: str) -> dict[str, Any]:
+    info = ctx.processes.get(name)
+    if info.status != "running":
+        raise ToolError(f"{name} has ended (exit code {info.code})")
+    try:
+        async with asyncio.timeout(WRITE_SECONDS):
+            if action == "close":
+                await ctx.processes.close_stdin(name)
+            else:
+                await ctx.processes.write(name, data + ("\n" if action == "submit" else ""))
+    except TimeoutError as error:
+        raise ToolError(f"{name} does not read its input; nothing or only a part was sent") from error
+    except EnvironmentFailure as error:
+        raise ToolError(f"{name}: {error.what}") from error
+    return {"success": True, "session_id": name, "sent": 0 if action == "close" else len(data)}
+
+
+def _log(ctx: ToolContext, name: str, offset: int, limit: int) -> dict[str, Any]:
+    text, lost = ctx.processes.output(name)
+    lines = clean_output(text.encode()).splitlines()
+    limit = max(limit, 1)
+    start = offset if offset > 0 else max(len(lines) - limit, 0)
+    result: dict[str, Any] = {"output": "\n".join(lines[start : start + limit]), "lines": len(lines)}
+    if start:
+        result["offset"] = start
+    return result | ({"dropped": lost} if lost else {})
+
+
+def _shown(info: ProcessInfo) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "session_id": info.id,
+        "command": info.command,
+        "status": info.status,
+        "seconds": round(info.seconds, 1),
+    }
+    if info.status != "running":
+        fields["exit_code"] = info.code
+    return fields

@@ -1,0 +1,1 @@
+"""The tests of Melete: see AGENTS.md for what each folder holds."""
