@@ -11,9 +11,9 @@ HERE = Path(__file__).parent
 def measurements() -> dict[str, str]:
     """Every module here that can be run, with the first line of its docstring."""
     found: dict[str, str] = {}
-    for path in sorted(HERE.glob("[a-z]*.py")):
+    for path in sorted(HERE.glob("*.py")):
         text = path.read_text(encoding="utf-8")
-        if 'if __name__ == "__main__":' in text:
+        if path != Path(__file__) and 'if __name__ == "__main__":' in text:
             found[path.stem] = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
     return found
 
@@ -30,4 +30,5 @@ def main() -> int:
     return 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -32,16 +32,17 @@ def results(request: dict[str, Any]) -> int:
     return sum(message["role"] == "tool" for message in request["messages"])
 
 
-def intervals(subject: Subject, server: ScriptedModel, calls: int) -> list[float]:
+def intervals(subject: Subject, server: ScriptedModel, *, calls: int, spawn: float) -> list[float]:
     """Milliseconds from each reply with a call to the request that answers it, the process itself taken off."""
     before = len(server.requests)
-    spawn = spawn_seconds()
     ran = run(subject.talk(f"Run it {calls} times"), env=subject.env, cwd=subject.cwd)
     if "All done." not in ran.output:
         raise RuntimeError(f"{subject.name} did not finish: {ran.output[-500:]}")
     steps: dict[int, int] = {}  # results in the request → its number; a review at the end repeats the last one
     for number in range(before, len(server.requests)):
-        steps.setdefault(results(server.requests[number].json), number)
+        request = server.requests[number].json
+        if request.get("tools"):
+            steps.setdefault(results(request), number)
     if [*steps] != [*range(calls + 1)]:
         raise RuntimeError(f"{subject.name} skipped a step of {calls}: {[*steps]}")
     return [(server.requests[b].at - server.replied_at[a] - spawn) * 1000 for a, b in pairwise(steps.values())]
@@ -54,16 +55,22 @@ def main() -> None:
     options = made.parse_args()
     found = chosen(options)
     taken: dict[tuple[str, int], list[list[float]]] = {}
+    spawns: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as root, ScriptedModel(script) as server:
         subjects = [make(name, Path(root), program=path, base_url=server.base_url) for name, path in found.items()]
         for subject in subjects:
-            intervals(subject, server, 2)  # not counted: the first start
+            intervals(subject, server, calls=2, spawn=0.0)  # not counted: the first start
         for turn in range(options.rounds):
             say(f"round {turn + 1} of {options.rounds}")
             for calls in options.calls:
                 for subject in subjects:
-                    taken.setdefault((subject.name, calls), []).append(intervals(subject, server, calls))
-    show([row for calls in options.calls for row in rows(taken, calls, list(found))], found, as_json=options.json)
+                    spawns.setdefault(subject.name, []).append(spawn := spawn_seconds())
+                    each = intervals(subject, server, calls=calls, spawn=spawn)
+                    taken.setdefault((subject.name, calls), []).append(each)
+    took = by_name(list(found), lambda name: median(spawns[name]) * 1000)
+    baseline = Row(what="taken off: bash -c true, median", unit="ms", values=took, less_is_better=None)
+    figures = [row for calls in options.calls for row in rows(taken, calls, list(found))]
+    show([*figures, baseline], found, as_json=options.json)
 
 
 def rows(taken: dict[tuple[str, int], list[list[float]]], calls: int, names: list[str]) -> list[Row]:

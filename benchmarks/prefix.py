@@ -32,6 +32,11 @@ def script(request: dict[str, Any], _: int) -> Reply | str:
     return Call("terminal", {"command": f"echo {turn}.{done}"}) if done < CALLS else f"Turn {turn} is done."
 
 
+def latest_words(request: dict[str, Any]) -> str:
+    """The last user message: a review or another errand of the program's own has one that is not the person's."""
+    return str(next(m["content"] for m in reversed(request["messages"]) if m["role"] == "user"))
+
+
 def converse(subject: Subject, server: ScriptedModel, turns: int) -> list[list[bytes]]:
     """The prefixes of each turn's requests."""
     wire = OpenAIChat()
@@ -40,7 +45,8 @@ def converse(subject: Subject, server: ScriptedModel, turns: int) -> list[list[b
         before = len(server.requests)
         prompt = f"Question number {turn + 1}: what does it say?"
         run(subject.talk(prompt, go_on=turn > 0), env=subject.env, cwd=subject.cwd)
-        found.append([wire.prompt(request.json) for request in server.requests[before:] if request.json.get("tools")])
+        asked = [request.json for request in server.requests[before:]]
+        found.append([wire.prompt(body) for body in asked if body.get("tools") and prompt in latest_words(body)])
         if not found[-1]:
             raise RuntimeError(f"{subject.name} sent no request in turn {turn + 1}")
     return found

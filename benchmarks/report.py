@@ -16,18 +16,18 @@ from benchmarks.subjects import programs, version_line
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One figure: `values` by subject; `less_is_better` decides which way the ratio reads."""
+    """One figure: `values` by subject; `less_is_better` decides which way the ratio reads, None means that none is better."""
 
     what: str
     unit: str
     values: Mapping[str, float]
-    less_is_better: bool = True
+    less_is_better: bool | None = True
     digits: int = 2
 
     def ratio(self) -> float | None:
         """How many times better than the peer; None where there is no peer or the figure is zero."""
         ours, peer = self.values.get("melete"), self.values.get("hermes")
-        if not ours or not peer:
+        if not ours or not peer or self.less_is_better is None:
             return None
         return peer / ours if self.less_is_better else ours / peer
 

@@ -53,7 +53,10 @@ def main() -> None:
                 into.setdefault("version_rss", []).append(version.rss / 1e6)
 
     def row(what: str, unit: str, key: str, digits: int = 2) -> Row:
-        return Row(what=what, unit=unit, values=by_name(list(found), lambda n: median(figures[n][key])), digits=digits)
+        values = by_name(list(found), lambda name: median(figures[name][key]))
+        return Row(
+            what=what, unit=unit, values=values, digits=digits, less_is_better=None if unit == "number" else True
+        )
 
     rows = [
         row("exec to first request", "s", "first", 3),

@@ -38,8 +38,8 @@ class Desk:
         seconds = question.seconds or self._timeout
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._open[question.id] = answer
-        await self._session.record(Asked(question=question), durable=True)
         try:
+            await self._session.record(Asked(question=question), durable=True)
             async with asyncio.timeout(seconds):
                 return await asyncio.shield(answer)
         except TimeoutError:
@@ -85,7 +85,7 @@ class ApprovalGuard:
             return await go(call)
         if verdict.verdict == "forbid":
             raise Refused(f"Forbidden, whatever the settings: {verdict.reason} ({verdict.rule}). Find another way.")
-        key = (call.name, call.arguments)
+        key = (call.name, repr(ctx.arguments))  # however the model spells the same call
         if self._yolo or key in self._granted:
             return await go(call)
         if not self._desk.attended:
@@ -93,7 +93,7 @@ class ApprovalGuard:
                 f"This needs a person's approval ({verdict.reason}, {verdict.rule}) and nobody is there to give it. "
                 "Do it in a safer way, or leave it and say in your answer what is left to do."
             )
-        answer = await self._desk.ask(
+        answer = await ctx.ask(
             Question(
                 id=uuid4().hex[:12],
                 kind="approval",

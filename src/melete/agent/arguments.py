@@ -6,7 +6,9 @@ values is read; the rest is an error that tells the model what to send.
 
 import ast
 import difflib
+import json
 import re
+import warnings
 from typing import Any, cast
 
 import msgspec
@@ -14,9 +16,15 @@ from msgspec import Struct
 
 from melete.core.tool import Tool, ToolError
 
-_FENCE = re.compile(r"^\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*$", re.DOTALL)
-_TRAILING = re.compile(r",(\s*[}\]])")
+_FENCE = re.compile(r"^```[a-zA-Z]*\s*\n(.*?)\n?\s*```$", re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^"\[\]{},\s]+|\s+|.', re.DOTALL)
+_ESCAPE = re.compile(r"\\.|[\n\r\t]", re.DOTALL)
+_CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _CLOSERS = {"{": "}", "[": "]"}
+_MISFIT = re.compile(r"^Expected `(?P<wanted>.+)`, got `(?P<got>\w+)`(?: - at `\$(?P<path>.*)`)?$")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
+MENDS = 50
+"""How many values of one call may be of another type than asked for, and still be understood."""
 
 
 def check(tool: Tool, text: str) -> tuple[Struct, str]:
@@ -31,7 +39,7 @@ def check(tool: Tool, text: str) -> tuple[Struct, str]:
             f"{tool.name} takes no argument {unknown[0]!r}.{hint}", expected=msgspec.json.decode(tool.schema)
         )
     try:
-        checked = msgspec.convert(_drop_nulls(values), tool.arguments, strict=False)
+        checked = _converted(_drop_nulls(values), tool.arguments)
     except msgspec.ValidationError as error:
         raise ToolError(f"{tool.name}: {error}", expected=msgspec.json.decode(tool.schema)) from error
     return checked, msgspec.json.encode(values).decode()
@@ -39,53 +47,104 @@ def check(tool: Tool, text: str) -> tuple[Struct, str]:
 
 def parse(text: str) -> dict[str, Any]:
     """A JSON object from what a model wrote; raises ToolError when there is none to be found."""
-    stripped = text.strip()
-    if not stripped:
+    plain = text.strip()
+    if fenced := _FENCE.match(plain):
+        plain = fenced.group(1).strip()
+    if not plain:
         return {}
-    for candidate in _readings(stripped):
+    for reading in (plain, _tidied(plain)):
         try:
-            value = msgspec.json.decode(candidate)
+            value = msgspec.json.decode(reading)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             continue
         if isinstance(value, str):  # the object was encoded twice
-            return parse(value) if value.strip().startswith("{") else _refuse(text)
+            return parse(value)
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
-    return _python(stripped) or _refuse(text)
+    found = _python(plain)
+    return _refuse(text) if found is None else found
 
 
-def _readings(text: str) -> list[str]:
-    fenced = _FENCE.match(text)
-    plain = fenced.group(1) if fenced else text
-    tidy = _TRAILING.sub(r"\1", plain)
-    escaped = tidy.replace("\r\n", "\n").replace("\n", "\\n").replace("\t", "\\t")
-    return [plain, tidy, tidy + _missing(tidy), escaped, escaped + _missing(escaped)]
+def _tidied(text: str) -> str:
+    """The text with line breaks in strings escaped, no comma before a closing bracket, and what is open at the end closed.
+
+    A text that is cut inside a string or number, or before a value, is not completed: nobody knows what was to come.
+    """
+    made: list[str] = []
+    missing: list[str] = []
+    comma = -1
+    for piece in _TOKEN.findall(text):
+        if piece == '"':
+            return text
+        if piece in _CLOSERS:
+            missing.append(_CLOSERS[piece])
+        elif piece in ("}", "]"):
+            if comma >= 0:
+                made[comma] = ""
+            if missing and piece == missing[-1]:
+                missing.pop()
+        if piece == ",":
+            comma = len(made)
+        elif not piece.isspace():
+            comma = -1
+        made.append(_ESCAPE.sub(_escaped, piece) if piece[0] == '"' else piece)
+    unfinished = comma >= 0 or text[-1].isdigit()
+    return text if missing and unfinished else "".join(made + missing[::-1])
 
 
-def _missing(text: str) -> str:
-    """The brackets that would close what is open, only outside strings: a text cut inside a string is not completed."""
-    stack: list[str] = []
-    quoted = escaped = False
-    for char in text:
-        if quoted:
-            escaped = char == "\\" and not escaped
-            quoted = not (char == '"' and not escaped) if char == '"' else True
-            continue
-        if char == '"':
-            quoted = True
-        elif char in _CLOSERS:
-            stack.append(_CLOSERS[char])
-        elif stack and char == stack[-1]:
-            stack.pop()
-    return "" if quoted else "".join(reversed(stack))
+def _escaped(match: re.Match[str]) -> str:
+    """A control character as JSON writes it; a backslash before one stays a backslash."""
+    control = _CONTROLS.get(match[0][-1])
+    if control is None:
+        return match[0]
+    return control if len(match[0]) == 1 else "\\\\" + control
 
 
 def _python(text: str) -> dict[str, Any] | None:
+    """A dict in Python's words, as far as JSON can say the same."""
     try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the text's odd escapes are no concern of ours
+            value = ast.literal_eval(text)
+        if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):  # pyright: ignore[reportUnknownVariableType]
+            return None
+        return msgspec.json.decode(json.dumps(value), type=dict[str, Any])
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, msgspec.DecodeError):
         return None
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+
+
+def _converted(values: dict[str, Any], kind: type[Struct]) -> Struct:
+    """The values as the struct; a number where text is wanted, and JSON inside a string, are understood."""
+    for _ in range(MENDS):
+        try:
+            return msgspec.convert(values, kind, strict=False)
+        except msgspec.ValidationError as error:
+            if not _mended(values, str(error)):
+                raise
+    return msgspec.convert(values, kind, strict=False)
+
+
+def _mended(values: dict[str, Any], error: str) -> bool:
+    """Put right, in place, the one value that the error is about; False where that would be a guess."""
+    misfit = _MISFIT.match(error)
+    steps: list[Any] = [name or int(index) for name, index in _STEP.findall(misfit["path"] or "")] if misfit else []
+    if misfit is None or not steps:
+        return False
+    holder: Any = values
+    for step in steps[:-1]:
+        holder = holder[step]
+    value, wanted = holder[steps[-1]], misfit["wanted"].split(" | ")
+    if misfit["got"] == "int" and "str" in wanted:
+        holder[steps[-1]] = str(value)
+        return True
+    if misfit["got"] != "str" or not {"array", "object"} & set(wanted):
+        return False
+    try:
+        inner = msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False
+    holder[steps[-1]] = inner
+    return isinstance(inner, list | dict)
 
 
 def _drop_nulls(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """What a running call is handed: `ToolContext` for one call of one session. Layer 2."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +13,7 @@ from melete.core.ports import Approvals, Environment, Memory, Processes, SkillLi
 from melete.core.session import Session, Store
 from melete.core.tool import Tool
 
-Nested = Callable[[ToolCall, str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+Nested = Callable[["CallContext", str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(kw_only=True)
@@ -34,12 +35,15 @@ class Surroundings:
 
 
 class CallContext:
-    """The ToolContext of one call."""
+    """The ToolContext of one call; `parent` is the context of the call that made it, where a tool did."""
 
-    def __init__(self, shared: Surroundings, call: ToolCall, tool: Tool, *, arguments: Any, nested: Nested) -> None:
+    def __init__(
+        self, shared: Surroundings, call: ToolCall, *, tool: Tool, arguments: Any, nested: Nested,
+        parent: "CallContext | None" = None,
+    ) -> None:  # fmt: skip
         self._shared = shared
-        self._call = call
         self._nested = nested
+        self._parent = parent
         self.tool = tool
         self.arguments = arguments
         self.env = shared.env
@@ -52,19 +56,34 @@ class CallContext:
         self.state = shared.state
         self.call_id = call.id
         self._deadline: asyncio.Timeout | None = None
+        self.late = False
+        self._open_questions = 0
+        self._left = 0.0
 
     async def ask(self, question: Question) -> str | None:
-        """Ask the person; the deadline stands still meanwhile."""
-        timer = self._deadline
-        when = timer.when() if timer else None
-        asked = asyncio.get_running_loop().time()
-        if timer:
-            timer.reschedule(None)
-        try:
+        """Ask the person; the deadline stands still meanwhile, and so does that of every call round this one."""
+        with self._standing_still():
             return await self._shared.approvals.ask(question)
-        finally:
-            if timer and when is not None:
-                timer.reschedule(when + asyncio.get_running_loop().time() - asked)
+
+    @contextmanager
+    def _standing_still(self) -> Generator[None]:
+        with self._parent._standing_still() if self._parent else nullcontext():
+            self._stop_timer()
+            try:
+                yield
+            finally:
+                self._start_timer()
+
+    def _stop_timer(self) -> None:
+        self._open_questions += 1
+        if self._open_questions == 1 and self._deadline:
+            self._left = (self._deadline.when() or 0.0) - asyncio.get_running_loop().time()
+            self._deadline.reschedule(None)
+
+    def _start_timer(self) -> None:
+        self._open_questions -= 1
+        if self._open_questions == 0 and self._deadline:
+            self._deadline.reschedule(asyncio.get_running_loop().time() + self._left)
 
     def say(self, progress: str) -> None:
         """Show progress, secrets redacted."""
@@ -72,13 +91,18 @@ class CallContext:
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run another tool through the same door."""
-        return await self._nested(self._call, name, arguments)
+        return await self._nested(self, name, arguments)
 
     def spawn(self, task: Coroutine[Any, Any, None]) -> None:
         """Run something beside the call, owned by the run."""
         self._shared.group.create_task(task)
 
     async def within(self, seconds: float, work: Awaitable[Any]) -> Any:
-        """Await `work` at most `seconds`, questions not counted; raises TimeoutError."""
-        async with asyncio.timeout(seconds) as self._deadline:
-            return await work
+        """Await `work` at most `seconds`, questions not counted; raises TimeoutError, and says in `late` that it was this."""
+        timer = asyncio.timeout(seconds)
+        try:
+            async with timer as self._deadline:
+                return await work
+        finally:
+            self.late = timer.expired()
+            self._deadline = None  # what the call left running has no deadline to stop

@@ -13,11 +13,14 @@ import msgspec
 from melete.agent import arguments, results
 from melete.agent.context import CallContext, Surroundings
 from melete.agent.loopwatch import LoopWatch
+from melete.core.errors import StoreError
 from melete.core.event import ToolEnded, ToolStarted
 from melete.core.message import ToolCall, ToolResult
-from melete.core.tool import Go, Guard, Refused, Result, Tool, ToolError
+from melete.core.tool import Go, Guard, Output, Refused, Result, Tool, ToolError
 
 log = logging.getLogger("melete.dispatch")
+LONGEST_BUG = 4_000
+"""Characters of an unexpected error that the model is shown."""
 
 
 class Dispatch:
@@ -29,6 +32,7 @@ class Dispatch:
         self.tools = {tool.name: tool for tool in tools}
         self._watch = watch
         self._inner = 0
+        self._spilled = 0
         self._guards = tuple(guards)
         self._shared = shared
 
@@ -46,11 +50,11 @@ class Dispatch:
             before = parallel
         return grouped
 
-    async def run(self, call: ToolCall, *, refused: str = "") -> ToolEnded:
-        """Run one call and store its outcome, whatever happens; only a cancellation goes on upwards."""
+    async def run(self, call: ToolCall, *, refused: str = "", parent: CallContext | None = None) -> ToolEnded:
+        """Run one call and store its outcome, whatever happens; a cancellation and StorageError alone go on upwards."""
         began = time.monotonic()
         try:
-            ended = results.failure(call, refused, outcome="not_run") if refused else await self._attempt(call)
+            ended = results.failure(call, refused, outcome="not_run") if refused else await self._attempt(call, parent)
         except asyncio.CancelledError:
             await self._store(results.failure(call, "Stopped by the user.", outcome="cancelled"), began)
             raise
@@ -61,7 +65,7 @@ class Dispatch:
         await self._shared.session.record(timed)
         return timed
 
-    async def _attempt(self, call: ToolCall) -> ToolEnded:
+    async def _attempt(self, call: ToolCall, parent: CallContext | None) -> ToolEnded:
         """The outcome of one call; every failure is a result that the model can act on."""
         tool = self.tools.get(call.name)
         if tool is None:
@@ -70,12 +74,17 @@ class Dispatch:
             return results.failure(call, f"There is no tool {call.name!r}.{hint}", fields={"tools": sorted(self.tools)})
         try:
             checked, canonical = arguments.check(tool, call.arguments)
-            ctx = CallContext(self._shared, call, tool, arguments=checked, nested=self._nested)
+            ctx = CallContext(self._shared, call, tool=tool, arguments=checked, nested=self._nested, parent=parent)
             return await self._guarded(call, canonical, ctx)
         except Refused as refusal:
             return results.failure(call, str(refusal), outcome="denied")
         except ToolError as error:
-            return self._tool_error(call, error)
+            return await self._tool_error(call, tool, error)
+        except StoreError:
+            raise
+        except Exception as error:  # a guard's or a judge's: nothing has run
+            log.exception("call of %s failed", call.name)
+            return self._bug(call, error)
 
     async def _guarded(self, call: ToolCall, canonical: str, ctx: CallContext) -> ToolEnded:
         """Pass the call through the guards to the tool; the innermost step stores the intent before the effect."""
@@ -102,21 +111,20 @@ class Dispatch:
             done = await ctx.within(ctx.tool.deadline, ctx.tool.run(ctx, ctx.arguments))
             return await self._shaped(call, ctx.tool, done)
         except ToolError as error:
-            return self._tool_error(call, error)
-        except TimeoutError:
-            why = f"{call.name} was stopped after {ctx.tool.deadline:g} s without an end."
-            return results.failure(call, why, outcome="timeout")
+            return await self._tool_error(call, ctx.tool, error)
         except Exception as error:
+            if ctx.late:
+                why = f"{call.name} was stopped after {ctx.tool.deadline:g} s without an end."
+                return results.failure(call, why, outcome="timeout")
             log.exception("tool %s failed", call.name)
-            trace = traceback.extract_tb(error.__traceback__)[-1]
-            text = self._shared.redact(f"{type(error).__name__}: {error}")
-            return results.failure(call, text, fields={"where": f"{trace.name}:{trace.lineno}"})
+            return self._bug(call, error)
 
     async def _shaped(self, call: ToolCall, tool: Tool, done: Result) -> ToolEnded:
         session = self._shared.session
 
         async def spill(name: str, text: str) -> str:
-            return await self._shared.store.spill(session.ref, f"{session.transcript.seq}-{name}", text)
+            self._spilled += 1  # calls that end side by side share the log's last number
+            return await self._shared.store.spill(session.ref, f"{session.transcript.seq}-{self._spilled}-{name}", text)
 
         output, content, path = await results.shape(done, limit=tool.limit, redact=self._shared.redact, spill=spill)
         result = ToolResult(
@@ -124,16 +132,20 @@ class Dispatch:
         )
         return ToolEnded(result=result, outcome="error" if output.failed else "ok", spilled=path)
 
-    def _tool_error(self, call: ToolCall, error: ToolError) -> ToolEnded:
-        redact = self._shared.redact
-        fields = {k: redact(v) if isinstance(v, str) else v for k, v in error.fields.items()}
-        return results.failure(call, redact(str(error)), fields=fields)
+    async def _tool_error(self, call: ToolCall, tool: Tool, error: ToolError) -> ToolEnded:
+        fields = {"success": False, "error": str(error), **error.fields}
+        return await self._shaped(call, tool, Output(fields=fields, failed=True))
 
-    async def _nested(self, parent: ToolCall, name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _bug(self, call: ToolCall, error: Exception) -> ToolEnded:
+        trace = traceback.extract_tb(error.__traceback__)[-1]
+        text = self._shared.redact(f"{type(error).__name__}: {error}")[:LONGEST_BUG]
+        return results.failure(call, text, fields={"where": f"{trace.name}:{trace.lineno}"})
+
+    async def _nested(self, parent: CallContext, name: str, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """A call that a tool makes: the same door; its outcome is a fact, but not part of the conversation."""
         self._inner += 1
-        call = ToolCall(id=f"{parent.id}/{self._inner}", name=name, arguments=results.encode(values))
-        ended = await self.run(call)
+        call = ToolCall(id=f"{parent.call_id}/{self._inner}", name=name, arguments=results.encode(values))
+        ended = await self.run(call, parent=parent)
         return msgspec.json.decode(ended.result.content)
 
 

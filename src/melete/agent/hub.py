@@ -21,12 +21,12 @@ QUEUE = 5_000
 class Subscription:
     """One reader's queue: iterate it; it ends when the hub closes. A reader too slow for it gets `Lagged` and goes on."""
 
-    def __init__(self, hub: "Hub", limit: int) -> None:
+    def __init__(self, hub: "Hub", limit: int, *, after: int) -> None:
         self._hub = hub
         self._limit = limit
         self._events: deque[Event] = deque()
         self._ready = asyncio.Event()
-        self._last = 0
+        self._last = after
         self._closed = False
 
     def __enter__(self) -> "Subscription":
@@ -71,11 +71,12 @@ class Hub:
         self._readers: list[Subscription] = []
         self._deltas: deque[Event] = deque(maxlen=KEPT_DELTAS)
         self._seq = 0
+        self._sub = 0
         self._run = ""
 
     def subscribe(self, *, limit: int = QUEUE) -> Subscription:
         """Join the stream: the deltas since the last fact come first, then everything new."""
-        reader = Subscription(self, max(2, limit))
+        reader = Subscription(self, max(2, limit), after=self._seq)
         for delta in self._deltas:
             reader.put(delta)
         self._readers.append(reader)
@@ -89,13 +90,15 @@ class Hub:
     def publish(self, fact: Fact) -> None:
         """Pass a stored fact on."""
         self._seq, self._run = fact.seq, fact.run
+        self._sub = 0
         self._deltas.clear()
         for reader in self._readers:
             reader.put(fact)
 
     def emit(self, delta: Delta | ToolProgress) -> None:
         """Number a delta and pass it on."""
-        stamped = self._stamp(delta, sub=len(self._deltas) + 1)
+        self._sub += 1
+        stamped = self._stamp(delta, sub=self._sub)
         self._deltas.append(stamped)
         for reader in self._readers:
             reader.put(stamped)

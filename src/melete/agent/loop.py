@@ -5,6 +5,7 @@ them; deltas go through `emit` and may be lost.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import aclosing
 
@@ -15,6 +16,7 @@ from melete.core.event import Delta, Reply, Retried, Stop, ToolProgress
 from melete.core.model import ContextOverflowError
 from melete.core.session import Session
 
+log = logging.getLogger("melete.loop")
 Emit = Callable[[Delta | ToolProgress], None]
 
 
@@ -50,6 +52,7 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
                             await session.record(item, agent.spent(item))
                             return item
                         case Retried():
+                            log.warning("the model is asked again: %s", item.reason)
                             await session.record(item)
                         case _:
                             emit(item)

@@ -74,7 +74,7 @@ def names(layers: Layers) -> tuple[str, ...]:
         ("extra", layers.extra.strip()),
         ("memory", layers.memory.strip()),
         ("skills", layers.skills.strip()),
-        ("context files", layers.context),
+        ("context files", _distinct(layers.context)),
         ("date and folder", True),
         ("surface", True),
     ]

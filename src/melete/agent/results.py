@@ -13,13 +13,21 @@ from melete.core.tool import Output, Result
 OutcomeName = Literal["ok", "error", "denied", "timeout", "cancelled", "unknown", "not_run"]
 Spill = Callable[[str, str], Awaitable[str]]
 LINES = 2_000
-LINE = 2_000
+LINE = 2_500
+"""Longer than what `read_file` shows of one line, so that its results pass as they are."""
 HEAD = 0.6
+SHORTEST = 1_000
+"""Characters of a text below which its head and tail say too little."""
+NOTE = 600
+"""Characters that the notes about what was cut, paths included, may take."""
 
 
 def encode(fields: Mapping[str, Any]) -> str:
-    """A JSON object as compact text; what JSON cannot say is written as `str` would."""
-    return msgspec.json.encode(fields, enc_hook=str).decode()
+    """A JSON object as compact text; what JSON cannot say is written as `str` would, half a character as its escape."""
+    try:
+        return msgspec.json.encode(fields, enc_hook=str).decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_map(fields, _sound), enc_hook=str).decode()
 
 
 def failure(
@@ -62,32 +70,29 @@ async def close_unknown(session: Session) -> int:
 
 
 async def shape(result: Result, *, limit: int, redact: Callable[[str], str], spill: Spill) -> tuple[Output, str, str]:
-    """Redact every string of a result and shorten the longest until the whole fits `limit` characters.
+    """Redact every string of a result and shorten it to `limit` characters: its longest text, or if need be the whole.
 
     Returns the output, its JSON text and the path of the full text, empty when nothing was cut. What is cut stays readable
     in that file, and the text in its place says so.
     """
     output = result if isinstance(result, Output) else Output(fields=result, failed=result.get("success") is False)
     fields = _map(output.fields, redact)
-    path = ""
     content = encode(fields)
-    if len(content) > limit or _unwieldy(fields):
-        key, text = max(
-            ((k, v) for k, v in fields.items() if isinstance(v, str)), key=lambda p: len(p[1]), default=("", "")
-        )
-        if not key:
-            path = await spill("result.json", content)
-            fields = {"success": not output.failed, "truncated": _cut(content, limit // 2, path), "full_output": path}
-        else:
-            path = await spill(f"{key}.txt", text)
-            room = max(1_000, limit - (len(content) - len(encode({key: text}))) - 400)
-            fields = {**fields, key: _cut(text, room, path), "full_output": path}
-        content = encode(fields)
-        if len(content) > limit * 2:
-            content = encode(
-                {"success": not output.failed, "truncated": _cut(content, limit // 2, path), "full_output": path}
-            )
-    return output, content, path
+    unwieldy = [(k, v) for k, v in fields.items() if isinstance(v, str) and _unwieldy(v)]
+    if len(content) <= limit and not unwieldy:
+        return output, content, ""
+    texts = unwieldy if len(content) <= limit else [(k, v) for k, v in fields.items() if isinstance(v, str)]
+    key, text = max(texts, key=lambda pair: len(pair[1]), default=("", ""))
+    written = len(encode({key: text}))
+    room = (limit - (len(content) - written) - NOTE) * len(text) // written
+    if room >= min(len(text), SHORTEST):
+        path = await spill(f"{key}.txt", text)
+        shortened = encode({**fields, key: _cut(text, room, path), "full_output": path})
+        if len(shortened) <= limit:
+            return output, shortened, path
+    path = await spill("result.json", content)
+    cut = _cut(content, (limit - NOTE) // 2, path)
+    return output, encode({"success": not output.failed, "truncated": cut, "full_output": path}), path
 
 
 def _map(value: Any, redact: Callable[[str], str]) -> Any:
@@ -95,18 +100,19 @@ def _map(value: Any, redact: Callable[[str], str]) -> Any:
         case str():
             return redact(value)
         case Mapping():
-            return {k: _map(v, redact) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
+            return {_map(k, redact): _map(v, redact) for k, v in value.items()}  # pyright: ignore[reportUnknownVariableType]
         case list() | tuple():
             return [_map(v, redact) for v in value]  # pyright: ignore[reportUnknownVariableType]
         case _:
             return value
 
 
-def _unwieldy(fields: Mapping[str, Any]) -> bool:
-    return any(
-        isinstance(v, str) and len(v) > LINE and (v.count("\n") > LINES or max(map(len, v.split("\n"))) > LINE)
-        for v in fields.values()
-    )
+def _sound(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _unwieldy(text: str) -> bool:
+    return len(text) > LINE and (text.count("\n") >= LINES or max(map(len, text.split("\n"))) > LINE)
 
 
 def _cut(text: str, room: int, path: str) -> str:
@@ -125,4 +131,7 @@ def _cut(text: str, room: int, path: str) -> str:
 
 
 def _cut_line(line: str) -> str:
-    return line if len(line) <= LINE else f"{line[: LINE - 40]} …[{len(line) - LINE + 40} more characters]"
+    if len(line) <= LINE:
+        return line
+    head, tail = int((LINE - 60) * HEAD), int((LINE - 60) * (1 - HEAD))
+    return f"{line[:head]} …[{len(line) - head - tail} characters of this line left out]… {line[-tail:]}"

@@ -1,6 +1,7 @@
 """One run of a session: repair what a crash left, begin, converse, and end with a fact, whatever happens. Layer 2."""
 
 import asyncio
+import logging
 import time
 from typing import cast
 from uuid import uuid4
@@ -10,12 +11,13 @@ from melete.agent.approvals import Desk
 from melete.agent.loop import Emit, converse
 from melete.agent.mail import Mail
 from melete.agent.results import close_unknown
-from melete.core.errors import LimitError
+from melete.core.errors import LimitError, StoreError
 from melete.core.event import Answered, CancelAsked, Framed, Notice, RunEnded, RunStarted, Said, Stop, Titled
 from melete.core.message import Message
 from melete.core.model import ContextOverflowError, ModelError
 from melete.core.session import Session
 
+log = logging.getLogger("melete.run")
 TITLE = 80
 WATCH = 0.04
 """Seconds between two looks into the inbox."""
@@ -50,12 +52,20 @@ class Run:
         """
         session, began = self._session, time.monotonic()
         session.begin(self.id)
-        before = session.transcript.seq
+        log.info("run %s: begins with %s", self.id, self._agent.model.name)
         await self._begin(prompt, frame)
         stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)))
         await close_unknown(session)
-        ended = self._summary(stop, error, before=before, seconds=time.monotonic() - began)
+        ended = self._summary(stop, error, seconds=time.monotonic() - began)
         stored = (await session.record(ended, durable=True))[0]
+        log.log(
+            logging.WARNING if error else logging.INFO,
+            "run %s: %s, %d steps, %s",
+            self.id,
+            stop,
+            ended.steps,
+            error or "ok",
+        )
         return cast("RunEnded", stored)
 
     async def _begin(self, prompt: Message | None, frame: Framed | None) -> None:
@@ -112,12 +122,14 @@ class Run:
             if not self._cancelled:
                 raise
             return Stop.CANCELLED, None
-        except ContextOverflowError as error:
-            return Stop.CONTEXT_FULL, str(error)
-        except LimitError as error:
-            return Stop.OUT_OF_BUDGET, str(error)
-        except ModelError as error:
-            return Stop.FAILED, str(error)
+        except (LimitError, ModelError) as error:
+            return stop_of(error), str(error)
+        except Exception as error:
+            cause = innermost(error)
+            if isinstance(cause, StoreError):
+                raise cause from error
+            log.exception("run %s failed", self.id)
+            return Stop.FAILED, f"{type(cause).__name__}: {cause}"
 
     async def _watch(self) -> None:
         """Answers and cancels act at once, also while a tool or a model is waited for."""
@@ -133,18 +145,24 @@ class Run:
                 self._session.settle(message.id)
             await asyncio.sleep(WATCH)
 
-    def _summary(self, stop: str, error: str | None, *, before: int, seconds: float) -> RunEnded:
+    def _summary(self, stop: str, error: str | None, *, seconds: float) -> RunEnded:
         spent = self._session.transcript.spent_in(self.id)
-        text = next((m.text for m in reversed(self._session.messages) if m.role == "assistant"), "")
         return RunEnded(
             stop=stop,
-            text=text if self._session.transcript.seq > before else "",
+            text=self._session.transcript.answer,
             steps=spent.requests,
             usage=spent.usage,
             cost_usd=spent.usd,
             error=error,
             seconds=round(seconds, 3),
         )
+
+
+def stop_of(error: LimitError | ModelError) -> str:
+    """The value of `Stop` for a run that ended with this error."""
+    if isinstance(error, LimitError):
+        return Stop.OUT_OF_BUDGET
+    return Stop.CONTEXT_FULL if isinstance(error, ContextOverflowError) else Stop.FAILED
 
 
 def innermost(errors: BaseException) -> BaseException:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from melete.app.settings import Loaded
 from melete.app.vendors import Vendor, address, is_loopback, proxy_for, vendor_at, vendors
@@ -18,7 +18,7 @@ _close_matches: Lazy[Callable[..., list[str]]] = Lazy("difflib:get_close_matches
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where a model is served: vendor, address, wire and dialect; `own` says that it is the main model's endpoint."""
+    """Where a model is served: vendor, address, wire and dialect; `own` says that MELETE_API_KEY is meant for it."""
 
     name: str
     provider: str
@@ -74,7 +74,9 @@ def _main(loaded: Loaded) -> Place:
         provider, rest = known_vendor(model.provider), name
     if not provider:
         provider = _by_key(name, loaded.variables)
-    return _of_vendor(provider, rest, wire=model.wire)
+    # With a configured base URL set aside, MELETE_API_KEY is that server's key and no vendor's.
+    own = "model.base_url" not in loaded.origins
+    return structs.replace(_of_vendor(provider, rest, wire=model.wire), own=own)
 
 
 def _at_address(loaded: Loaded, name: str) -> Place:
@@ -101,24 +103,8 @@ def _at_address(loaded: Loaded, name: str) -> Place:
 def _auxiliary(name: str, main: Place) -> Place:
     provider, rest = split_name(name.strip())
     if provider and provider != main.provider:
-        found = _of_vendor(provider, rest)
-        return Place(
-            name=found.name,
-            provider=found.provider,
-            base_url=found.base_url,
-            wire=found.wire,
-            key_variable=found.key_variable,
-            quirks=found.quirks,
-            own=False,
-        )
-    return Place(
-        name=rest,
-        provider=main.provider,
-        base_url=main.base_url,
-        wire=main.wire,
-        key_variable=main.key_variable,
-        quirks=main.quirks,
-    )
+        return structs.replace(_of_vendor(provider, rest), own=False)
+    return structs.replace(main, name=rest)
 
 
 def _of_vendor(provider: str, name: str, *, wire: str = "") -> Place:

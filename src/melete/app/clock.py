@@ -1,9 +1,12 @@
 """The time, and a stand-in for it. Part of the composition root."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 from melete.core.errors import ConfigError
 from melete.core.ports import Clock
+
+STEP = re.compile(r"\+\d{1,9}(\.\d{1,6})?")
 
 
 class SystemClock:
@@ -33,8 +36,8 @@ def clock_from(text: str) -> Clock:
     if not text:
         return SystemClock()
     try:
-        if text.startswith("+"):
-            return FixedClock(datetime.now(UTC), timedelta(seconds=float(text[1:])))
+        if STEP.fullmatch(text):
+            return FixedClock(datetime.now(UTC), timedelta(seconds=float(text)))
         start = datetime.fromisoformat(text)
     except ValueError as error:
         raise ConfigError(

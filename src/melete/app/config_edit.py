@@ -21,7 +21,7 @@ from melete.app.text_file import read_text, replacing
 from melete.core.errors import ConfigError, UsageError
 from melete.core.event import Event
 
-_PLAIN = re.compile(r"[A-Za-z_/.][A-Za-z0-9_/.@+-]*(:[A-Za-z0-9_/.@+-]+)*")
+_PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_/.@+-]*(:[A-Za-z0-9_/.@+-]+)*")
 _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "null", "y", "n", "~"}
 _INDENT = "  "
 
@@ -108,7 +108,10 @@ def written(value: Any, key: Key) -> str:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, tuple):
         return f"[{', '.join(_text(str(item)) for item in value)}]"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return _text(value) if isinstance(value, str) and key.is_text else str(value)
+    if isinstance(value, str) and key.is_text:
+        return _text(value)
+    # YAML 1.1 reads an exponent only behind a point.
+    return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
 
 
 def _text(text: str) -> str:
@@ -207,6 +210,8 @@ def _replace(lines: list[str], name: Scalar, node: Node, value: str) -> None:
         _splice(lines, name.span.line, colon + 1, f" {value}")
     else:
         end = _content_end(span)
+        while end > span.line and not lines[end].strip():
+            end -= 1
         tail = lines[end][span.end_column :] if end == span.end_line else ""
         lines[span.line : end + 1] = [f"{lines[span.line][: span.column]}{value}{tail}"]
 

@@ -91,7 +91,7 @@ def _with_settings(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     yield _program("git", path, "warn", "install git, which most work on code needs")
 
 
-def _failed(name: str, error: MeleteError, status: Status = "fail") -> Check:
+def _failed(name: str, error: MeleteError, *, status: Status = "fail") -> Check:
     return Check(name=name, status=status, text=error.what, fix="; ".join(p for p in (error.kept, error.next) if p))
 
 
@@ -152,8 +152,11 @@ def _env_file(home: Home) -> Check:
     where = home.display(home.env)
     try:
         mode = stat.S_IMODE(home.env.stat().st_mode)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return Check(name="keys", status="ok", text=f"there is no {where}; keys come from the environment")
+    except OSError as error:
+        text = f"{where} cannot be read: {error.strerror}"
+        return Check(name="keys", status="fail", text=text, fix="check its permissions")
     if mode & 0o077:
         return Check(name="keys", status="warn", text=f"others may read {where}", fix=f"chmod 600 {where}")
     return Check(name="keys", status="ok", text=f"{where} is yours alone")
@@ -173,7 +176,7 @@ def _model(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     try:
         spec = model_spec(loaded)
     except NoModelError as error:
-        yield _failed("model", error, "warn")
+        yield _failed("model", error, status="warn")
         return
     except ConfigError as error:
         yield _failed("model", error)
@@ -310,17 +313,15 @@ def _terminal() -> Check:
         return Check(name="terminal", status="warn", text=f"output is written as {encoding}", fix=fix)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return Check(name="terminal", status="ok", text="none: calls that need approval are denied")
-    return Check(name="terminal", status="ok", text=f"{os.get_terminal_size().columns} columns, UTF-8")
+    return Check(name="terminal", status="ok", text=f"{shutil.get_terminal_size().columns} columns, UTF-8")
 
 
 def _logs(home: Home) -> Check:
     since = datetime.now(UTC) - timedelta(days=1)
     try:
         errors = read_logs(home, level="ERROR", since=since, limit=1000)
-    except OSError as error:
-        return Check(
-            name="logs", status="warn", text=f"the log files cannot be read: {error.strerror}", fix="check them"
-        )
+    except MeleteError as error:
+        return _failed("logs", error, status="warn")
     if errors:
         text = f"{len(errors)} errors in the last day, the last: {errors[-1].text.splitlines()[0][:120]}"
         return Check(name="logs", status="warn", text=text, fix="`melete logs --level error` shows them")

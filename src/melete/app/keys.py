@@ -22,7 +22,7 @@ _WORDS = {
 }
 _BOOL = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _NULL = {"null", "~"}
-_SECRET = re.compile(r"(^|_)(api_?key|key|token|secret|password|passwd|credentials?)$", re.IGNORECASE)
+_SECRET = re.compile(r"(^|[_.])(key|pat|credentials?)$|(api_?key|token|secret|password|passwd)$", re.IGNORECASE)
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -116,9 +116,9 @@ def looks_secret(name: str) -> bool:
 
 def nearest(name: str, keys: Mapping[str, Key]) -> str:
     """The right key that was probably meant, empty when none comes near."""
-    parent, _, leaf = name.rpartition(".")
+    leaf = name.rpartition(".")[2]
     known = [*keys, *sections(keys)]
-    siblings = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == parent}
+    siblings = _siblings(name, keys)
     leaves: dict[str, str] = {}
     for key in keys:
         leaves.setdefault(key.rpartition(".")[2], key)
@@ -129,9 +129,15 @@ def nearest(name: str, keys: Mapping[str, Key]) -> str:
     return ""
 
 
+def _siblings(name: str, keys: Mapping[str, Key]) -> dict[str, str]:
+    parent = name.rpartition(".")[0]
+    return {k.rpartition(".")[2]: k for k in (*keys, *sections(keys)) if k.rpartition(".")[0] == parent}
+
+
 def unknown_key(name: str, keys: Mapping[str, Key], *, where: str) -> ConfigError:
     """The error for a key that does not exist, naming the nearest right one."""
-    if looks_secret(name):
+    beside = _close_matches.load()(name.rpartition(".")[2], list(_siblings(name, keys)), n=1, cutoff=0.8)
+    if looks_secret(name) and not beside:
         return ConfigError(
             f"{where}: {name} is not a setting; keys and passwords never stand in settings",
             next="put the key into .env beside config.yaml, as MELETE_API_KEY=… or under the vendor's own name",

@@ -18,7 +18,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from melete.app.home import Home
-from melete.core.errors import MeleteError, UsageError
+from melete.core.errors import MeleteError, StorageError, UsageError
 
 AGENT_LOG = "agent.log"
 ERRORS_LOG = "errors.log"
@@ -175,7 +175,7 @@ def read_logs(
 ) -> Sequence[LogEntry]:
     """The last `limit` records of at least `level`, oldest first; `session` is an id or its beginning.
 
-    No logs give no records. Raises UsageError for a level that does not exist.
+    No logs give no records. Raises UsageError for a level that does not exist, StorageError for files that cannot be read.
     """
     wanted = level.upper()
     if wanted not in LEVELS:
@@ -186,16 +186,21 @@ def read_logs(
         for entry in _entries(home.logs / (ERRORS_LOG if least >= LEVELS.index("WARNING") else AGENT_LOG))
         if entry.level in LEVELS[least:] and entry.session.startswith(session) and (since is None or entry.at >= since)
     )
-    return tuple(deque(found, maxlen=max(limit, 0)))
+    try:
+        return tuple(deque(found, maxlen=max(limit, 0)))
+    except OSError as error:
+        raise StorageError(
+            f"{home.display(home.logs)} cannot be read: {error.strerror}", next="check its permissions"
+        ) from error
 
 
 def moment(text: str, *, now: datetime) -> datetime:
     """The time that `text` means: `90s`, `15m`, `2h`, `3d`, `1w` before `now`, or an ISO time (UTC without a zone)."""
-    if ago := _AGO.fullmatch(text.strip()):
-        return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
     try:
+        if ago := _AGO.fullmatch(text.strip()):
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
         at = datetime.fromisoformat(text.strip())
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise UsageError(f"{text!r} is not a time", next="write 15m, 2h, 3d or 2026-01-31T12:00") from error
     return at if at.tzinfo else at.replace(tzinfo=UTC)
 

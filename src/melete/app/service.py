@@ -21,6 +21,7 @@ from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
 from melete.agent.run import Run
 from melete.app.frame import build_frame
+from melete.app.logs import log_session
 from melete.app.plugins import add_installed
 from melete.app.toolsets import open_tools
 from melete.app.wire import Melete
@@ -87,6 +88,10 @@ class Conversation:
 
     async def run(self, prompt: Message | None) -> RunEnded:
         """Own the session, run to the end, let it go; events go to `hub`. Raises SessionBusyError, StorageError."""
+        with log_session(self.ref.id):
+            return await self._run_claimed(prompt)
+
+    async def _run_claimed(self, prompt: Message | None) -> RunEnded:
         async with self.app.store.claim(self.ref) as session:
             frame = await self._frame(session)
             run = self._make(session, self.model)
@@ -174,7 +179,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         model = app.open_model()
         stack.push_async_callback(model.aclose)
         ref = await find_session(app, options)
-        cwd = options.cwd or (await app.store.info(ref)).cwd if ref else options.cwd
+        cwd = options.cwd or (await _folder_of(app, ref) if ref else "")
         env_name = options.env or app.loaded.settings.env.default
         add_installed(app.registry, "environments", [env_name])
         opener: Opener = app.registry.get("environments", env_name)
@@ -201,6 +206,12 @@ async def find_session(app: Melete, options: Options) -> SessionRef | None:
     if ref is None:
         raise SessionNotFoundError("there is no session to continue yet", next="start one with: melete run PROMPT")
     return ref
+
+
+async def _folder_of(app: Melete, ref: SessionRef) -> str:
+    """Where the session worked; empty when that folder is gone, so that it goes on where the person is now."""
+    opened = Transcript(await app.store.facts(ref)).opened
+    return opened.cwd if opened and Path(opened.cwd).is_dir() else ""
 
 
 async def send(app: Melete, ref: SessionRef, message: InboxMessage, *, wait: float = 5.0) -> Receipt:

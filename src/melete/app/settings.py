@@ -267,8 +267,9 @@ def _from_file(home: Home) -> tuple[dict[str, Any], dict[str, Origin]]:
         first, *more = found.problems
         kept = f"{len(more)} more in `melete config check`" if more else ""
         raise ConfigError(first.what, kept=kept, next=first.next)
-    origins = {k: Origin(kind="file", where=f"{shown}:{s.line}") for k, s in found.settings.items()}
-    return {k: s.value for k, s in found.settings.items()}, origins
+    given = {k: s for k, s in found.settings.items() if s.value != ""}
+    origins = {k: Origin(kind="file", where=f"{shown}:{s.line}") for k, s in given.items()}
+    return {k: s.value for k, s in given.items()}, origins
 
 
 def _variable_origin(name: str, real: Mapping[str, str], env_file: EnvFile) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from melete.agent.hub import Hub
-from melete.app.clock import clock_from
 from melete.app.catalog import model_spec, split_name
+from melete.app.clock import clock_from
 from melete.app.plugins import add_installed, registry
 from melete.app.settings import Loaded, Origin
 from melete.core.event import Fact

@@ -38,7 +38,10 @@ class Bill(NamedTuple):
 
 
 class Transcript:
-    """What a session's facts add up to so far; `apply` takes them in order."""
+    """What a session's facts add up to so far; `apply` takes them in order.
+
+    `answer` is the text of the latest run's last reply, `answered` the questions that somebody's answer decided.
+    """
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
         self.opened: Opened | None = None
@@ -48,6 +51,7 @@ class Transcript:
         self.run: RunStarted | None = None
         self.ended: RunEnded | None = None
         self.segment = ""
+        self.answer = ""
         self.questions: dict[str, Question] = {}
         self.answered: set[str] = set()
         self.inbox: set[str] = set()
@@ -108,20 +112,22 @@ class Transcript:
             case Titled():
                 self.title = fact.title
             case RunStarted():
-                self.run, self.ended = fact, None
+                self.run, self.ended, self.answer = fact, None, ""
             case RunEnded():
                 self.ended = fact
                 self.questions.clear()
             case Asked():
                 self.questions[fact.question.id] = fact.question
-            case Answered() if fact.status in ("accepted", "timeout", "expired"):
+            case Answered() if fact.status != "lost":
                 self.questions.pop(fact.question, None)
-                self.answered.add(fact.question)
+                if fact.status == "accepted":
+                    self.answered.add(fact.question)
             case CancelAsked() | _:
                 pass
 
     def _reply(self, fact: Reply) -> None:
         self._messages.append(fact.message)
+        self.answer = fact.message.text
         self._calls, self._results, self.started = fact.message.calls, {}, {}
         self.last_usage = fact.usage
 

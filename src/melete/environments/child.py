@@ -24,7 +24,8 @@ from melete.core.errors import EnvironmentFailure
 LINGER = 0.3
 GRACE = 1.0
 PIECE = 1 << 18
-CONTINUATION = range(0x80, 0xC0)  # bytes in the middle of a UTF-8 character; what is above begins one
+CONTINUATION = range(0x80, 0xC0)  # bytes within a UTF-8 character
+LEADS = (0, 0xC0, 0xE0, 0xF0)  # from which first byte on it has one, two, three, four
 
 
 class Spec(Struct, frozen=True, kw_only=True):
@@ -64,17 +65,20 @@ class Clipped:
         tail = self._tail[-self._tail_limit :]
         if self._total == len(self._head) + len(tail):
             return bytes(self._head + tail), 0
-        head = self._head
+        head = self._head[: len(self._head) - _cut_off(self._head)]
         start = next((n for n, byte in enumerate(tail[:4]) if byte not in CONTINUATION), 0)
         del tail[:start]
-        for back in range(1, min(4, len(head) + 1)):
-            if head[-back] in CONTINUATION:
-                continue
-            if head[-back] >= CONTINUATION.stop:
-                del head[-back:]
-            break
         dropped = self._total - len(head) - len(tail)
         return b"%b\n[%d bytes left out here]\n%b" % (head, dropped, tail), dropped
+
+
+def _cut_off(head: bytearray) -> int:
+    """How many bytes at the end begin a UTF-8 character without finishing it."""
+    for back, byte in enumerate(reversed(head[-3:]), 1):
+        if byte not in CONTINUATION:
+            length = sum(byte >= first for first in LEADS)
+            return back if back < length else 0
+    return 0
 
 
 class Child:
@@ -126,6 +130,7 @@ class Child:
         """Ask the whole tree to end, then force it after `grace` seconds; returns when it is gone."""
         self._others = _descendants(self.pid)
         self._signal(signal.SIGTERM)
+        self._signal(signal.SIGCONT)  # what is stopped hears nothing else
         until = self._loop.time() + grace
         pause = 0.002
         while self._tree_alive() and self._loop.time() < until:

@@ -102,7 +102,8 @@ class LocalProcess:
 class LocalEnvironment:
     """An `Environment` on this machine. `variables` is the whole environment that commands see.
 
-    A program that a command leaves behind on purpose (`server &`) outlives the command, and ends with the environment.
+    A program that a command leaves behind on purpose (`server &`) outlives the command and ends with the environment; one
+    that made itself a session of its own (`setsid`, a real daemon) is left alone, unless its command runs into its deadline.
     """
 
     def __init__(self, cwd: str, *, variables: Mapping[str, str]) -> None:
@@ -139,8 +140,8 @@ class LocalEnvironment:
         timed_out = False
         try:
             await asyncio.wait([child.done], timeout=max(timeout, 0))
-            if not child.done.done():
-                timed_out = child.code is None
+            if child.code is None:
+                timed_out = True
                 await child.end()
         except asyncio.CancelledError:
             await child.end(CANCEL_GRACE)

@@ -146,7 +146,7 @@ class Background:
         """All that are known, the newest first."""
         return [self._shown(entry) for entry in reversed(self._entries.values())]
 
-    def get(self, id: str) -> ProcessInfo:  # noqa: A002 - the port's word
+    def get(self, id: str) -> ProcessInfo:
         """One of them; raises ToolError for an unknown id."""
         return self._shown(self._entry(id))
 
@@ -170,12 +170,12 @@ class Background:
             raise ToolError(f"no background process {name!r}", known=list(self._entries))
         return entry
 
-    def output(self, id: str, *, new: bool = False) -> tuple[str, int]:  # noqa: A002
+    def output(self, id: str, *, new: bool = False) -> tuple[str, int]:
         """The rolling log, or with `new` what came since the last such call, and how many characters are lost before it."""
         log = self._entry(id).log
         return log.new() if new else log.all()
 
-    async def wait(self, id: str, *, timeout: float) -> ProcessInfo:  # noqa: A002
+    async def wait(self, id: str, *, timeout: float) -> ProcessInfo:
         """Wait for its end, at most `timeout` seconds; raises ToolError for an unknown id."""
         entry = self._entry(id)
         try:
@@ -185,15 +185,15 @@ class Background:
             pass  # it still runs, and the answer says so
         return self._shown(entry)
 
-    async def write(self, id: str, data: str) -> None:  # noqa: A002
+    async def write(self, id: str, data: str) -> None:
         """Send to its standard input; raises EnvironmentFailure when that is closed."""
         await self._entry(id).process.write(data.encode("utf-8", "replace"))
 
-    async def close_stdin(self, id: str) -> None:  # noqa: A002
+    async def close_stdin(self, id: str) -> None:
         """Close its standard input."""
         await self._entry(id).process.close_stdin()
 
-    async def kill(self, id: str) -> ProcessInfo:  # noqa: A002
+    async def kill(self, id: str) -> ProcessInfo:
         """End it and everything that it started; one that has ended stays as it is."""
         entry = self._entry(id)
         if not entry.ended.is_set():

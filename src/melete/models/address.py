@@ -39,7 +39,9 @@ def address(url: str, *, what: str) -> Address:
         port = parts.port
         host = (parts.hostname or "").encode("idna").decode() if parts.hostname else ""
     except ValueError as error:
-        raise ConfigError(f"{what} {shown_or_raw(url)!r} is not a URL: {error}", next="check its host and port") from error
+        raise ConfigError(
+            f"{what} {shown_or_raw(url)!r} is not a URL: {error}", next="check its host and port"
+        ) from error
     if parts.scheme.lower() not in PORTS or not host:
         raise ConfigError(
             f"{what} {shown_or_raw(url)!r} does not start with http:// or https:// and a host",

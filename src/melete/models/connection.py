@@ -29,7 +29,11 @@ class Head(Struct, frozen=True, kw_only=True):
 
 
 class ProxyRefusedError(OSError):
-    """A proxy did not open a tunnel; its status is the message."""
+    """A proxy did not open a tunnel; `status` is its answer."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the proxy answered HTTP {status} to CONNECT")
+        self.status = status
 
 
 class StaleError(ConnectionError):
@@ -44,27 +48,31 @@ class Connection:
         self._writer = writer
         self._http = _protocol()
         self._used = False
+        self._heard = False
         self._idle_since = time.monotonic()
 
     def fresh(self, *, within: float) -> bool:
         """Whether it can be used again: whole, still open, and idle for no longer than `within` seconds."""
         if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
             return self._http.our_state is h11.IDLE and not self._used
-        closed = self._reader.at_eof() or self._writer.is_closing()
+        closed = self._reader.at_eof() or self._writer.is_closing() or self._http.trailing_data[0]
         return not closed and time.monotonic() - self._idle_since < within
 
     async def send(self, target: str, *, headers: Mapping[str, str], body: bytes) -> Head:
         """Send a POST and return the head of its answer. Raises OSError, h11.RemoteProtocolError and StaleError."""
         reused, self._used = self._used, True
+        self._heard = False
         if self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
         request = h11.Request(method="POST", target=target, headers=list(headers.items()))
-        data = b"".join(filter(None, map(self._http.send, (request, h11.Data(data=body), h11.EndOfMessage()))))
+        start = self._http.send(request) or b""
+        self._http.send(h11.Data(data=body))
+        self._http.send(h11.EndOfMessage())
         try:
-            await self._write(data)
+            await self._write(start, body)
             head = await self._head()
         except (ConnectionError, h11.RemoteProtocolError) as error:
-            if reused and self._http.their_state is h11.SEND_RESPONSE:
+            if reused and not self._heard:
                 raise StaleError(str(error)) from error
             raise
         return head
@@ -75,7 +83,7 @@ class Connection:
         unpack = zlib.decompressobj(wbits=47 if "gzip" in head.headers.get("content-encoding", "") else 15)
         while True:
             event = await self._event()
-            if isinstance(event, h11.EndOfMessage):
+            if isinstance(event, h11.EndOfMessage | type):
                 self._idle_since = time.monotonic()
                 return
             if isinstance(event, h11.Data) and (data := bytes(event.data)):
@@ -101,13 +109,14 @@ class Connection:
         await self._write(self._http.send(request) or b"")
         head = await self._head()
         if head.status // 100 != 2:  # noqa: PLR2004 - any success
-            raise ProxyRefusedError(f"the proxy answered HTTP {head.status} to CONNECT")
+            raise ProxyRefusedError(head.status)
         await self._writer.start_tls(trust, server_hostname=to.host)
         self._http = _protocol()
 
-    async def _write(self, data: bytes) -> None:
+    async def _write(self, *pieces: bytes) -> None:
         """Send everything; when the server closes its ear early, what it said may still be there to read."""
-        self._writer.write(data)
+        for piece in pieces:
+            self._writer.write(piece)
         try:
             await self._writer.drain()
         except ConnectionError:
@@ -126,7 +135,9 @@ class Connection:
             event = self._http.next_event()
             if event is h11.PAUSED or not isinstance(event, type):
                 return event
-            self._http.receive_data(await self._reader.read(PIECE))
+            data = await self._reader.read(PIECE)
+            self._heard = self._heard or bool(data)
+            self._http.receive_data(data)
 
 
 async def connect(to: Address, *, proxy: Address | None, trust: ssl.SSLContext | None) -> Connection:

@@ -3,19 +3,17 @@
 Every message names the cause, the URL and what to do. No message holds a key: what servers say is scrubbed first.
 """
 
+import errno
 import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from html import unescape
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
+import h11
 import msgspec
 
 from melete.core.model import (
@@ -33,51 +31,47 @@ from melete.core.model import (
     UnavailableError,
     UnknownModelError,
 )
+from melete.core.plugin import Lazy
+from melete.models.connection import ProxyRefusedError
 from melete.models.spec import ModelSpec, endpoint, shown
 
 EXCERPT = 300
+ANYWHERE = re.IGNORECASE | re.DOTALL
+NO_KEY, NO_CREDIT, FORBIDDEN, TOO_LARGE, TOO_MANY, SERVER_FAILED = 401, 402, 403, 413, 429, 500
 SHORTEST_SECRET = 8
 LONGEST_WAIT = 1e9
+UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN, errno.EADDRNOTAVAIL}
 ASKED_TOO_MUCH = (0, 400, 403, 404, 413, 422, 500)
 
-_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
-_TAGS = re.compile(r"<style.*?</style>|<script.*?</script>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_KEY_LIKE = re.compile(r"\b(?:sk|rk|pk|gsk|xai|key|nvapi|hf|AIza)[-_*][\w*.\-]{6,}")
-_OVERFLOW = re.compile(
+# Patterns are compiled when they are first needed: a request that goes well needs none.
+_TITLE = r"<title[^>]*>(.*?)</title>"
+_TAGS = r"<style.*?</style>|<script.*?</script>|<[^>]*>"
+_KEY_LIKE = r"\b(?:sk|rk|pk|gsk|xai|key|nvapi|hf|AIza)[-_*][\w*.\-]{6,}"
+_OVERFLOW = (
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded"
     r"|maximum context length|context (length|window|size|limit)|prompt is too long|prompt too long|input is too long"
     r"|input length .*exceed|exceeds? the (model'?s? )?(maximum|max|available|limit)[\w ]*(tokens?|context|length)"
     r"|too many (input )?tokens|token(s)? (count|limit).*exceed|(prompt|input|request) (has|contains|is) \d[\d,]* tokens"
-    r"|reduce the length of (the )?(messages|input|prompt)|larger than the .*context|longer than the .*context",
-    re.IGNORECASE,
+    r"|reduce the length of (the )?(messages|input|prompt)|larger than the .*context|longer than the .*context"
 )
-_QUOTA = re.compile(
+_QUOTA = (
     r"insufficient_quota|billing_hard_limit|insufficient (credit|balance|funds|quota)|out of credits?"
-    r"|credit balance|exceeded your current quota|payment required|not enough credits?|more credits",
-    re.IGNORECASE,
+    r"|credit balance|exceeded your current quota|payment required|not enough credits?|more credits"
 )
-_FILTER = re.compile(
+_FILTER = (
     r"content_filter|content_policy|content management policy|responsible ?ai|moderation|flagged|safety (system|setting|filter)"
-    r"|data_inspection_failed|prohibited_content",
-    re.IGNORECASE,
+    r"|data_inspection_failed|prohibited_content"
 )
-_MODEL = re.compile(
+_MODEL = (
     r"model_not_found|no such model|unknown model|not a valid model|invalid model|model .{0,120}(not found|does ?n.t exist"
-    r"|not exist|not available|is not supported|not loaded)|no endpoints found for",
-    re.IGNORECASE,
+    r"|not exist|not available|is not supported|not loaded)|no endpoints found for"
 )
-_RATE = re.compile(
-    r"rate.?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)", re.IGNORECASE
-)
-_OVERLOADED = re.compile(
-    r"overloaded|over capacity|at capacity|server is busy|model is (currently )?loading", re.IGNORECASE
-)
-_KEY = re.compile(
-    r"invalid_api_key|(invalid|incorrect|missing|no) (api.?key|authorization|authentication)", re.IGNORECASE
-)
-_INVALID = re.compile(r"invalid_request|invalid_argument|bad_request|invalid_type", re.IGNORECASE)
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-_WAIT = re.compile(r"(?:try again|retry) in ((?:\d+(?:\.\d+)?(?:ms|h|m|s) ?)+)", re.IGNORECASE)
+_RATE = r"rate.?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)"
+_OVERLOADED = r"overloaded|over capacity|at capacity|server is busy|model is (currently )?loading"
+_KEY = r"invalid_api_key|(invalid|incorrect|missing|no) (api.?key|authorization|authentication)"
+_INVALID = r"invalid_request|invalid_argument|bad_request|invalid_type"
+_DURATION = r"(\d+(?:\.\d+)?)(ms|h|m|s)"
+_WAIT = r"(?:try again|retry) in ((?:\d+(?:\.\d+)?(?:ms|h|m|s) ?)+)"
 _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -106,7 +100,7 @@ class Failure:
     def error(self) -> ModelError:
         """The error of the taxonomy that this failure is."""
         wait = retry_after(self.headers)
-        if wait is None and (told := _WAIT.search(self.searched)):
+        if wait is None and (told := re.search(_WAIT, self.searched, re.IGNORECASE)):
             wait = _spans(told.group(1))
         for find in (self._by_account, self._by_size, self._by_request, self._by_server):
             if (found := find()) is not None:
@@ -118,24 +112,24 @@ class Failure:
             status=self.status,
         )
 
-    def _matches(self, pattern: re.Pattern[str]) -> bool:
-        return not self.html and pattern.search(self.searched) is not None
+    def _matches(self, pattern: str) -> bool:
+        return not self.html and re.search(pattern, self.searched, re.IGNORECASE) is not None
 
     def _by_account(self) -> Found | None:
         spec, vendor = self.spec, self.spec.vendor
-        waits = _WAIT.search(self.searched)
-        if self.status == HTTPStatus.PAYMENT_REQUIRED or (self._matches(_QUOTA) and not waits):
+        waits = re.search(_WAIT, self.searched, re.IGNORECASE)
+        if self.status == NO_CREDIT or (self._matches(_QUOTA) and not waits):
             what = f"the account at {vendor} has no credit left ({self.said})"
             return QuotaError, what, "add credit, or choose another model"
         busy = self.status in (0, 400, 503) and self._matches(_RATE)
-        if self.status == HTTPStatus.TOO_MANY_REQUESTS or busy:
+        if self.status == TOO_MANY or busy:
             what = f"{vendor} limits how often it may be asked ({self.said})"
             return RateLimitError, what, "wait, or choose another model"
         unknown = self.status in (0, 400, 403) and self._matches(_KEY)
-        if self.status == HTTPStatus.UNAUTHORIZED or unknown:
+        if self.status == NO_KEY or unknown:
             state = "rejected the key" if spec.api_key else "wants a key, and none is set"
             return AuthError, f"{self.url} {state} ({self.said})", f"set {spec.key_variable} to a key of {vendor}"
-        if self.status == HTTPStatus.FORBIDDEN and not self._matches(_FILTER):
+        if self.status == FORBIDDEN and not self._matches(_FILTER):
             fix = f"check what the key in {spec.key_variable} may use, and the account's region"
             return AuthError, f"{self.url} does not allow this ({self.said})", fix
         return None
@@ -145,7 +139,7 @@ class Failure:
         if self.status in ASKED_TOO_MUCH and self._matches(_OVERFLOW):
             what = f"the conversation does not fit {spec.model} ({self.said})"
             return ContextOverflowError, what, "shorten it, or start anew"
-        if self.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        if self.status == TOO_LARGE:
             what = f"the request is larger than {self.url} takes ({self.said})"
             return TooLargeError, what, "send fewer or smaller images"
         return None
@@ -170,7 +164,7 @@ class Failure:
         if self.status in (503, 529) or self._matches(_OVERLOADED):
             what = f"{self.spec.vendor} is overloaded ({self.said})"
             return OverloadedError, what, "try again later, or choose another model"
-        if self.status in (0, 408, 409, 425) or self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        if self.status in (0, 408, 409, 425) or self.status >= SERVER_FAILED:
             return UnavailableError, f"{self.url} failed ({self.said})", "try again later, or choose another model"
         return None
 
@@ -198,43 +192,53 @@ def malformed(spec: ModelSpec, url: str, body: bytes) -> MalformedReplyError:
 def unreachable(spec: ModelSpec, url: str, error: Exception) -> ModelError:
     """The error for a connection that did not come about or broke."""
     where = shown(url)
-    by = f" through the proxy {shown(spec.proxy)}" if spec.proxy else ""
-    causes = tuple(_causes(error))
-    reason = scrub(_reason(causes), spec)
-    for cause in causes:
-        if (found := _by_cause(cause, where, by=by)) is not None:
-            return found
-    match error:
-        case httpx2.ConnectTimeout():
-            what = f"{where} did not accept a connection within {spec.timeouts.connect:g} s{by}"
-            return ConnectionFailedError(what, next="check the network, the base URL and the proxy")
-        case httpx2.UnsupportedProtocol() | httpx2.InvalidURL() | httpx2.LocalProtocolError():
-            what = f"a request to {where} cannot be sent ({reason})"
-            return BadRequestError(what, next="check the base URL and the headers")
-        case httpx2.ProxyError() | httpx2.ConnectError():
-            what = f"{where} cannot be reached{by} ({reason})"
-            return ConnectionFailedError(what, next="check the network and the proxy")
-        case _:
-            what = f"the connection to {where} broke ({reason})"
-            return ConnectionFailedError(what, next="try again; nothing of the broken answer was carried out")
-
-
-def _by_cause(cause: BaseException, where: str, *, by: str) -> ModelError | None:
-    if isinstance(cause, ssl.SSLError):
-        return _tls(cause, where)
-    if isinstance(cause, socket.gaierror):
-        host = urlsplit(where).hostname
-        failed = ConnectionFailedError(
-            f"the host {host} of {where} was not found{by} ({cause.strerror})",
-            next="check the base URL and the network",
-        )
-        failed.retryable = cause.errno == socket.EAI_AGAIN
+    by = f" through the proxy {shown(spec.via)}" if spec.via else ""
+    if isinstance(error, ssl.SSLError):
+        return _tls(error, where)
+    if isinstance(error, TimeoutError):
+        what = f"{where} did not accept a connection within {spec.timeouts.connect:g} s{by}"
+        return ConnectionFailedError(what, next="check the network, scheme, host and port, and the proxy")
+    if isinstance(error, socket.gaierror):
+        host = urlsplit(shown(spec.via) if spec.via else where).hostname
+        what = f"the host {host} of {where} was not found{by} ({error.strerror})"
+        failed = ConnectionFailedError(what, next="check the base URL and the network")
+        failed.retryable = error.errno == socket.EAI_AGAIN
         return failed
-    if isinstance(cause, ConnectionRefusedError):
-        return ConnectionFailedError(
-            f"{where} refused the connection{by}", next="is the server running, and is the port right?"
+    if isinstance(error, OSError) and _numbers(error) == {errno.ECONNREFUSED}:
+        what = f"{where} refused the connection{by}"
+        return ConnectionFailedError(what, next="is the server running, and is the port right?")
+    return _broken(where, by, scrub(_reason(error), spec), error=error)
+
+
+def _broken(where: str, by: str, reason: str, *, error: Exception) -> ModelError:
+    if isinstance(error, ProxyRefusedError):
+        failed = ConnectionFailedError(
+            f"{where} cannot be reached{by} ({reason})", next="check the proxy's address, name and password"
         )
-    return None
+        failed.retryable = error.status >= SERVER_FAILED
+        return failed
+    if isinstance(error, OSError) and _numbers(error) & UNREACHABLE:
+        return ConnectionFailedError(
+            f"{where} cannot be reached{by} ({reason})", next="check the network and the proxy"
+        )
+    if isinstance(error, h11.RemoteProtocolError) and "closed" not in reason:
+        return MalformedReplyError(
+            f"{where} does not speak HTTP as it should{by} ({reason})", next="check the base URL: scheme, host and port"
+        )
+    again = "try again; nothing of the broken answer was carried out"
+    return ConnectionFailedError(f"the connection to {where} broke{by} ({reason})", next=again)
+
+
+def _numbers(error: OSError) -> set[int]:
+    """The error numbers in an OSError; one that stands for several addresses names them in its text."""
+    if error.errno is not None:
+        return {error.errno}
+    return {int(number) for number in re.findall(r"\[Errno (\d+)\]", str(error))}
+
+
+def _reason(error: Exception) -> str:
+    words = " ".join(str(getattr(error, "strerror", None) or error).split())
+    return words[:EXCERPT] or type(error).__name__
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -246,10 +250,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
     if (value := _number(text)) is not None:
         return value
-    if _DURATION.match(text):
+    if re.match(_DURATION, text):
         return _spans(text)
     try:
-        when = parsedate_to_datetime(text)
+        when = Lazy[Callable[[str], datetime]]("email.utils:parsedate_to_datetime").load()(text)
     except ValueError:
         return None
     if when.tzinfo is None:
@@ -261,8 +265,9 @@ def excerpt(body: bytes) -> str:
     """The message out of an error's body in one line: the usual JSON fields, a page's title, or the first words."""
     text = body[:200_000].decode("utf-8", "replace").strip()
     if looks_like_html(body):
-        title = _TITLE.search(text)
-        text = unescape(title.group(1) if title else _TAGS.sub(" ", text))
+        title = re.search(_TITLE, text, ANYWHERE)
+        unescape = Lazy[Callable[[str], str]]("html:unescape").load()
+        text = unescape(title.group(1) if title else re.sub(_TAGS, " ", text, flags=ANYWHERE))
     else:
         with suppress(msgspec.DecodeError, UnicodeDecodeError):
             text = _message(msgspec.json.decode(body)) or text
@@ -275,7 +280,7 @@ def scrub(text: str, spec: ModelSpec) -> str:
     secrets = [spec.api_key, *spec.headers.values()]
     for secret in sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, "[key]")
-    return _KEY_LIKE.sub("[key]", text)
+    return re.sub(_KEY_LIKE, "[key]", text)
 
 
 def looks_like_html(body: bytes) -> bool:
@@ -314,30 +319,8 @@ def _tls(cause: ssl.SSLError, where: str) -> ConnectionFailedError:
     return failed
 
 
-def _causes(error: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    open_: list[BaseException | None] = [error]
-    while open_:
-        one = open_.pop(0)
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        yield one
-        open_ += [one.__cause__, one.__context__]
-        if isinstance(one, BaseExceptionGroup):
-            open_ += one.exceptions  # pyright: ignore[reportUnknownMemberType]
-
-
-def _reason(causes: tuple[BaseException, ...]) -> str:
-    """The deepest cause that says something."""
-    for cause in reversed(causes):
-        if words := str(cause).strip():
-            return words[:EXCERPT]
-    return type(causes[0]).__name__
-
-
 def _spans(text: str) -> float:
-    return sum(float(number) * _UNIT[unit] for number, unit in _DURATION.findall(text))
+    return sum(float(number) * _UNIT[unit] for number, unit in re.findall(_DURATION, text))
 
 
 def _number(text: str) -> float | None:

@@ -1,27 +1,32 @@
 """One HTTP exchange with a model: connect, send, watch for silence, and hand over events. Part: models, used by every wire.
 
-The client lives as long as the adapter, so that steps of a run share one connection. Trust stores are loaded for https only.
+Connections are kept, so that the steps of a run share one. Trust stores are loaded for https only.
 """
 
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, Iterator
+import zlib
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager
 
-import httpx2
+import h11
 import msgspec
 
 from melete.core.errors import ConfigError
 from melete.core.model import MalformedReplyError, ModelError, StalledError
+from melete.models.address import address
+from melete.models.connection import Connection, Head, StaleError, connect
 from melete.models.errors import Failure, looks_like_html, malformed, unreachable
 from melete.models.spec import ModelSpec, shown
 from melete.models.sse import EventParser, ServerEvent
 
 ERROR_BODY = 256 * 1024
-LARGEST_EVENT = 64 * 1024 * 1024
+LARGEST_BODY = 64 * 1024 * 1024
 ERROR_BODY_SECONDS = 10.0
+IDLE_SECONDS = 30.0
 HEAD = 2000
+BROKEN = (OSError, h11.RemoteProtocolError, zlib.error)
 
 
 class Exchange:
@@ -30,14 +35,14 @@ class Exchange:
     After the end, `strange` says that what came was no event stream, and `head` holds its first bytes.
     """
 
-    def __init__(self, spec: ModelSpec, url: str, response: httpx2.Response, *, started: float) -> None:
-        self.headers = response.headers
+    def __init__(self, spec: ModelSpec, url: str, head: Head, *, pieces: AsyncGenerator[bytes], started: float) -> None:
+        self.headers = head.headers
         self.limit = spec.timeouts.first_token
         self.head = b""
         self.strange = False
         self._spec = spec
         self._url = url
-        self._pieces = response.aiter_bytes()
+        self._pieces = pieces
         self._quiet_since = started
 
     def token(self, *, limit: float) -> None:
@@ -48,7 +53,7 @@ class Exchange:
     async def events(self) -> AsyncGenerator[ServerEvent]:
         """Yield each event; a body that is one JSON document comes as one event named `document`."""
         parser = EventParser()
-        async for piece in self._read():
+        while (piece := await self._next()) is not None:
             if len(self.head) < HEAD:
                 start = self.head.lstrip()
                 self.head += piece[:HEAD]
@@ -57,94 +62,135 @@ class Exchange:
                     return
             for event in parser.feed(piece):
                 yield event
-            if parser.buffered > LARGEST_EVENT:
-                raise MalformedReplyError(f"{shown(self._url)} sent an event of more than {LARGEST_EVENT} bytes")
+            if parser.buffered > LARGEST_BODY:
+                raise MalformedReplyError(f"{shown(self._url)} sent an event of more than {LARGEST_BODY} bytes")
         for event in parser.close():
             if _whole(event.data):
                 yield event
-        self.strange = bool(self.head.strip()) and not parser.met
+        stream = "event-stream" in self.headers.get("content-type", "")
+        self.strange = bool(self.head.strip()) and not parser.met and not stream
 
     async def _document(self, first: bytes) -> ServerEvent:
         pieces, size = [first], len(first)
-        async for piece in self._read():
+        while (piece := await self._next()) is not None:
             pieces.append(piece)
             size += len(piece)
-            if size > LARGEST_EVENT:
-                raise MalformedReplyError(f"{shown(self._url)} sent more than {LARGEST_EVENT} bytes")
+            if size > LARGEST_BODY:
+                raise MalformedReplyError(f"{shown(self._url)} sent more than {LARGEST_BODY} bytes")
         body = b"".join(pieces)
         if looks_like_html(body):
             raise malformed(self._spec, self._url, body)
         return ServerEvent(name="document", data=body)
 
-    async def _read(self) -> AsyncGenerator[bytes]:
-        while True:
-            patience = self._quiet_since + self._spec.timeouts.patience - time.monotonic()
-            try:
-                async with asyncio.timeout(max(0.0, min(self.limit, patience))):
-                    piece = await anext(self._pieces, None)
-            except TimeoutError as error:
-                raise stalled(self._spec, self._url, min(self.limit, self._spec.timeouts.patience)) from error
-            except httpx2.HTTPError as error:
-                raise unreachable(self._spec, self._url, error) from error
-            if piece is None:
-                return
-            yield piece
+    async def _next(self) -> bytes | None:
+        """The next bytes, None at the end; raises StalledError when they take too long."""
+        patience = self._quiet_since + self._spec.timeouts.patience - time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, min(self.limit, patience))):
+                return await anext(self._pieces, None)
+        except TimeoutError as error:
+            raise stalled(self._spec, self._url, min(self.limit, self._spec.timeouts.patience)) from error
+        except BROKEN as error:
+            raise unreachable(self._spec, self._url, error) from error
 
 
 class Http:
-    """Posts to one URL over connections that are kept; safe for several requests at a time."""
+    """Posts to one URL over connections that are kept; several requests may run at a time."""
 
     def __init__(self, spec: ModelSpec, url: str) -> None:
         self._spec = spec
         self._url = url
-        self._headers = _headers(spec)
-        self._client: httpx2.AsyncClient | None = None
+        self._to = address(url, what="the base URL")
+        self._proxy = address(spec.via, what="the proxy") if spec.via else None
+        self._target = self._to.target
+        self._headers = {"host": self._to.host_header, **_headers(spec, authorization=self._to.authorization)}
+        if self._proxy is not None and not self._to.secure:
+            self._target = f"http://{self._to.authority}{self._to.target}"
+            if self._proxy.authorization:
+                self._headers["proxy-authorization"] = self._proxy.authorization
+        self._trust: ssl.SSLContext | None = None
+        self._idle: list[Connection] = []
 
     @asynccontextmanager
     async def post(self, body: bytes) -> AsyncGenerator[Exchange]:
         """Send the body and hand over the running answer; raises a ModelError for every status but 200 to 299."""
         started = time.monotonic()
-        client = self._client = self._client or _client(self._spec, self._url)
-        response = await self._send(client, body)
+        connection, head = await self._send(body)
+        pieces = connection.body(head)
         try:
-            if not response.is_success:
-                raise await self._refusal(response)
-            yield Exchange(self._spec, self._url, response, started=started)
+            if head.status // 100 != 2:  # noqa: PLR2004 - any success
+                raise await self._refusal(head, pieces)
+            yield Exchange(self._spec, self._url, head, pieces=pieces, started=started)
         finally:
-            await response.aclose()
+            await pieces.aclose()
+            if connection.fresh(within=IDLE_SECONDS):
+                self._idle.append(connection)
+            else:
+                connection.abort()
 
     async def aclose(self) -> None:
-        """Close the connections; a later request opens new ones."""
-        client, self._client = self._client, None
-        if client is not None:
-            await client.aclose()
+        """Close the connections that are kept; a later request opens new ones."""
+        while self._idle:
+            await self._idle.pop().aclose()
 
-    async def _send(self, client: httpx2.AsyncClient, body: bytes) -> httpx2.Response:
+    async def _send(self, body: bytes) -> tuple[Connection, Head]:
+        headers = {**self._headers, "content-length": str(len(body))}
         limit = self._spec.timeouts.first_token
+        while True:
+            connection = self._kept() or await self._connect()
+            try:
+                async with asyncio.timeout(limit):
+                    return connection, await connection.send(self._target, headers=headers, body=body)
+            except StaleError:
+                connection.abort()
+            except TimeoutError as error:
+                connection.abort()
+                raise stalled(self._spec, self._url, limit) from error
+            except BROKEN as error:
+                connection.abort()
+                raise unreachable(self._spec, self._url, error) from error
+            except BaseException:
+                connection.abort()
+                raise
+
+    def _kept(self) -> Connection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.fresh(within=IDLE_SECONDS):
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self) -> Connection:
+        secure = self._to.secure or (self._proxy is not None and self._proxy.secure)
+        if secure and self._trust is None:
+            self._trust = _trust(self._spec)
         try:
-            request = client.build_request("POST", self._url, content=body, headers=self._headers)
-            async with asyncio.timeout(limit):
-                return await client.send(request, stream=True)
-        except TimeoutError as error:
-            raise stalled(self._spec, self._url, limit) from error
-        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            async with asyncio.timeout(self._spec.timeouts.connect):
+                return await connect(self._to, proxy=self._proxy, trust=self._trust)
+        except (*BROKEN, TimeoutError) as error:
             raise unreachable(self._spec, self._url, error) from error
 
-    async def _refusal(self, response: httpx2.Response) -> ModelError:
-        """The error that a refusing response stands for, from as much of its body as arrives soon."""
+    async def _refusal(self, head: Head, pieces: AsyncGenerator[bytes]) -> ModelError:
+        """The error that a refusing answer stands for, from as much of its body as arrives soon."""
         body = bytearray()
         try:
             async with asyncio.timeout(ERROR_BODY_SECONDS):
-                async for piece in response.aiter_bytes():
+                async for piece in pieces:
                     body += piece
                     if len(body) > ERROR_BODY:
                         break
-        except (TimeoutError, httpx2.HTTPError) as error:
+        except (*BROKEN, TimeoutError) as error:
             body += f" (the answer broke off: {type(error).__name__})".encode()
-        failure = Failure(
-            self._spec, self._url, status=response.status_code, headers=response.headers, body=bytes(body)
-        )
-        return failure.error()
+        return Failure(self._spec, self._url, status=head.status, headers=head.headers, body=bytes(body)).error()
+
+
+def stalled(spec: ModelSpec, url: str, seconds: float) -> StalledError:
+    """The error for a server from which nothing came for so many seconds."""
+    return StalledError(
+        f"{shown(url)} sent nothing of {spec.model}'s answer for {seconds:g} s",
+        next="try again; a slow server needs longer timeouts",
+    )
 
 
 def _whole(data: bytes) -> bool:
@@ -156,22 +202,15 @@ def _whole(data: bytes) -> bool:
     return True
 
 
-def stalled(spec: ModelSpec, url: str, seconds: float) -> StalledError:
-    """The error for a server from which nothing came for so many seconds."""
-    return StalledError(
-        f"{shown(url)} sent nothing of {spec.model}'s answer for {seconds:g} s",
-        next="try again; a slow server needs longer timeouts",
-    )
-
-
-def _headers(spec: ModelSpec) -> dict[str, str]:
+def _headers(spec: ModelSpec, *, authorization: str) -> Mapping[str, str]:
     headers = {
         "content-type": "application/json",
         "accept": "text/event-stream, application/json",
         "accept-encoding": "identity",
+        "user-agent": "melete",
     }
-    if spec.api_key:
-        headers["authorization"] = f"Bearer {spec.api_key}"
+    if spec.api_key or authorization:
+        headers["authorization"] = f"Bearer {spec.api_key}" if spec.api_key else authorization
     headers |= {name.lower(): value for name, value in spec.headers.items()}
     for name, value in headers.items():
         if bad := next(_unsendable(name + value), ""):
@@ -185,22 +224,6 @@ def _headers(spec: ModelSpec) -> dict[str, str]:
 
 def _unsendable(text: str) -> Iterator[str]:
     return (c for c in text if not " " <= c <= "~")
-
-
-def _client(spec: ModelSpec, url: str) -> httpx2.AsyncClient:
-    secure = url.lower().startswith("https:") or spec.proxy.lower().startswith("https:")
-    try:
-        return httpx2.AsyncClient(
-            verify=_trust(spec) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            proxy=spec.proxy or None,
-            trust_env=False,
-            follow_redirects=False,
-            timeout=httpx2.Timeout(None, connect=spec.timeouts.connect),
-        )
-    except (ValueError, httpx2.InvalidURL) as error:
-        raise ConfigError(
-            f"the proxy {shown(spec.proxy)} cannot be used: {error}", next="check the proxy's URL"
-        ) from error
 
 
 def _trust(spec: ModelSpec) -> ssl.SSLContext:

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from melete.core.errors import ConfigError
 from melete.core.event import Delta, Reply
 from melete.core.model import (
     BadRequestError,
@@ -19,6 +18,7 @@ from melete.core.model import (
     ModelError,
     ModelRequest,
 )
+from melete.models.address import address
 from melete.models.errors import Failure, malformed
 from melete.models.http import Exchange, Http
 from melete.models.openai_reply import ReplyAssembler
@@ -30,24 +30,23 @@ PATH = "/chat/completions"
 DONE = b"[DONE]"
 
 # What a refusal complains about, the quirk that avoids it, and the values that it may take instead.
-COMPLAINTS: tuple[tuple[re.Pattern[str], str, tuple[Any, ...]], ...] = (
-    (re.compile(r"max_completion_tokens"), "max_tokens", ("max_completion_tokens", "max_tokens")),
-    (re.compile(r"stream_options|include_usage"), "stream_options", (False,)),
-    (re.compile(r"\btemperature\b"), "temperature", (False,)),
-    (re.compile(r"\btool_choice\b"), "tool_choice", (False,)),
-    (re.compile(r"\breasoning_effort\b|\breasoning\.effort\b"), "effort", ("none",)),
-    (re.compile(r"\bprompt_cache_key\b"), "cache_key", (False,)),
+COMPLAINTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
+    ((r"max_completion_tokens"), "max_tokens", ("max_completion_tokens", "max_tokens")),
+    ((r"stream_options|include_usage"), "stream_options", (False,)),
+    ((r"\btemperature\b"), "temperature", (False,)),
+    ((r"\btool_choice\b"), "tool_choice", (False,)),
+    ((r"\breasoning_effort\b|\breasoning\.effort\b"), "effort", ("none",)),
+    ((r"\bprompt_cache_key\b"), "cache_key", (False,)),
     (
-        re.compile(r"surrogate|unicode|utf-?8|\bcodec\b|(invalid|control) character|\\u0000", re.IGNORECASE),
+        (r"surrogate|unicode|utf-?8|\bcodec\b|(invalid|control) character|\\u0000"),
         "ascii",
         (True,),
     ),
     (
-        re.compile(
+        (
             r"(extra|additional|unknown|unsupported|unrecognized|unexpected)\b.{0,60}\b(field|propert|input|parameter|argument)"
             r"|\bmessages\b.{0,80}(not permitted|not allowed|not supported|unsupported|forbidden)|extra_forbidden"
-            r"|reasoning_(content|details)\b(?!.*must be)",
-            re.IGNORECASE | re.DOTALL,
+            r"|reasoning_(content|details)\b(?!.*must be)"
         ),
         "replay",
         (False,),
@@ -64,12 +63,8 @@ class OpenAIChat:
     """A model behind the `openai-chat` wire. A dialect that a server insists on is learned from its refusals and kept."""
 
     def __init__(self, spec: ModelSpec) -> None:
+        address(spec.base_url, what="the base URL")
         self._url = endpoint(spec.base_url, PATH)
-        if not self._url.lower().startswith(("http://", "https://")):
-            raise ConfigError(
-                f"the base URL {shown(spec.base_url)!r} does not start with http:// or https://",
-                next="such as https://api.example.com/v1",
-            )
         self._spec = spec
         self._http = Http(spec, self._url)
         self._encoder = RequestEncoder(spec)
@@ -202,7 +197,7 @@ def learned(quirks: Quirks, error: ModelError, *, tried: set[str]) -> Quirks | N
     Each field is changed once for a request; `tried` keeps which.
     """
     for pattern, field, values in COMPLAINTS:
-        if not error.status or field in tried or not pattern.search(error.what):
+        if not error.status or field in tried or not re.search(pattern, error.what, re.IGNORECASE | re.DOTALL):
             continue
         value = next((v for v in values if v != getattr(quirks, field)), None)
         if value is not None:

@@ -5,7 +5,7 @@ that came, to be sent back as it is.
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -80,7 +80,8 @@ class ReplyAssembler:
     def message(self) -> Message:
         """The finished message with the provider's own inside."""
         for name, pieces in self._streams.items():
-            self._body[name] = "".join(pieces)
+            if joined := "".join(pieces):
+                self._body[name] = joined
         calls = self._calls.finished()
         if calls:
             self._body["tool_calls"] = [body for _, body in calls]
@@ -128,9 +129,12 @@ class ReplyAssembler:
                 self._body[name] = value
 
     def _streamed(self, name: str, text: str) -> Iterator[Delta]:
-        self._streams.setdefault(name, []).append(text)
         if not text:
             return
+        if name == "content" and self._body["content"] is not None:
+            yield from self._items([{"type": "text", "text": text}])
+            return
+        self._streams.setdefault(name, []).append(text)
         if name in THINKING:
             yield from self._think(name, text)
         else:
@@ -146,8 +150,10 @@ class ReplyAssembler:
 
     def _items(self, items: list[Any]) -> Iterator[Delta]:
         """Content that comes as a list of typed items, thinking among them."""
-        kept: list[Json] = self._body["content"] or []
-        self._body["content"] = kept
+        if self._body["content"] is None:
+            before = "".join(self._streams.pop("content", ()))
+            self._body["content"] = [{"type": "text", "text": before}] if before else []
+        kept: list[Json] = self._body["content"]
         for item in map(_object, items):
             text = _word(item.get("text"))
             thought = "".join(
@@ -205,8 +211,8 @@ def _merge(kept: list[Json], piece: Json, *, joined: tuple[str, ...]) -> None:
         return
     for name, value in piece.items():
         old: Any = one.get(name)
-        if name in joined and isinstance(old, str | list) and isinstance(value, type(old)):  # pyright: ignore
-            one[name] = old + value
+        if name in joined and isinstance(old, str | list) and type(old) is type(value):  # pyright: ignore
+            one[name] = cast(Any, old) + value
         elif value is not None:
             one[name] = value
 

@@ -4,9 +4,8 @@ The body is `{"model", "tools", "messages", …the rest}`: what grows with the c
 end, so that a provider's prompt cache holds. `prefix` gives exactly that part.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from msgspec import Struct
 from melete.core.event import ToolSchema
 from melete.core.message import Audio, File, Image, Message, Text, ToolCall, ToolResult
 from melete.core.model import ModelRequest
+from melete.core.plugin import Lazy
 from melete.models.spec import ModelSpec, Quirks
 
 WIRE = "openai-chat"
@@ -22,7 +22,7 @@ EMPTY = "(empty)"
 UNANSWERED = '{"error":"this call was never carried out; its outcome is unknown"}'
 SPARE = 2000
 
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]")
+_CONTROL = "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff]"
 
 
 class Encoded(Struct, frozen=True, kw_only=True):
@@ -42,40 +42,68 @@ class RequestEncoder:
         self._spec = spec
         self.quirks = spec.quirks
         self._messages: dict[int, Encoded] = {}
+        self._sent: tuple[tuple[Message, ...], bytearray] = ((), bytearray())
         self._tools: tuple[tuple[ToolSchema, ...], bytes] = ((), b"[]")
 
     def adopt(self, quirks: Quirks) -> None:
         """Use another dialect from now on; everything is encoded anew."""
         self.quirks = quirks
         self._messages.clear()
+        self._sent = ((), bytearray())
         self._tools = ((), b"[]")
 
     def body(self, request: ModelRequest) -> bytes:
         """The whole body of a streaming request."""
         rest = self._encode(self._rest(request))
-        return b"".join((b'{"model":', self._encode(request.model), b",", self.prefix(request), b"],", rest[1:]))
+        return b"".join((b'{"model":', self._encode(request.model), b",", *self._pieces(request), b"],", rest[1:]))
 
     def prefix(self, request: ModelRequest) -> bytes:
         """Tools, system and messages: the bytes that the next request of the conversation starts with."""
-        parts = self._parts(request)
-        if not request.tools:
-            return b'"messages":[' + b",".join(parts)
-        return b"".join((b'"tools":', self._tool_bytes(request.tools), b',"messages":[', b",".join(parts)))
+        return b"".join(self._pieces(request))
 
     def call_ids(self, request: ModelRequest) -> set[str]:
         """The ids of all calls in the conversation."""
         return {call.id for message in request.messages for call in self._encoded(message).calls}
 
-    def _parts(self, request: ModelRequest) -> list[bytes]:
+    def _pieces(self, request: ModelRequest) -> Iterator[bytes | bytearray]:
+        """The prefix in pieces: a long conversation is copied once a request, into the body."""
+        if request.tools:
+            yield b'"tools":'
+            yield self._tool_bytes(request.tools)
+            yield b","
+        head, messages = self._head(request), self._joined_messages(request.messages)
+        yield b'"messages":['
+        yield head
+        yield b"," if head and messages else b""
+        yield messages
+
+    def _head(self, request: ModelRequest) -> bytes:
+        """The system message and the prefilled ones."""
         parts: list[bytes] = []
         blocks = [*request.system, request.ephemeral]
         if system := "\n\n".join(block for block in blocks if block):
             parts.append(self._encode({"role": "system", "content": system}))
-        parts += _paired([self._encoded(message) for message in request.prefill])
-        parts += _paired([self._encoded(message) for message in request.messages])
-        if len(self._messages) > 2 * len(request.messages) + SPARE:
-            self._messages = {id(m): self._messages[id(m)] for m in (*request.prefill, *request.messages)}
-        return parts
+        parts += _paired([self._encoded(message) for message in request.prefill])[0]
+        return b",".join(parts)
+
+    def _joined_messages(self, messages: tuple[Message, ...]) -> bytearray:
+        """The conversation; what the last request held already is not touched again, so that a long run stays flat."""
+        done, joined = self._sent
+        if not done or messages[: len(done)] != done:
+            done, joined = (), bytearray()
+        parts, whole = _paired([self._encoded(message) for message in messages[len(done) :]])
+        if not whole:
+            joined = joined.copy()
+        for part in parts:
+            if joined:
+                joined += b","
+            joined += part
+        if whole:
+            self._sent = (messages, joined)
+        if len(self._messages) > 2 * len(messages) + SPARE:
+            kept = map(self._messages.get, map(id, messages))
+            self._messages = {id(one.message): one for one in kept if one is not None}
+        return joined
 
     def _rest(self, request: ModelRequest) -> dict[str, Any]:
         quirks = self.quirks
@@ -177,30 +205,33 @@ class RequestEncoder:
         if not self.quirks.ascii:
             return data
         plain = _sound_text(msgspec.json.decode(data), drop=_CONTROL)
-        return json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()
+        dumps = Lazy[Callable[..., str]]("json:dumps").load()
+        return dumps(plain, ensure_ascii=True, separators=(",", ":")).encode()
 
 
-def _paired(messages: list[Encoded]) -> list[bytes]:
-    """The messages' bytes in order, each call followed by its result.
+def _paired(messages: list[Encoded]) -> tuple[list[bytes], bool]:
+    """The messages' bytes in order, each call followed by its result; and whether every call had one.
 
     A call without a result gets one that says so, a result that stands further down moves up, and one without a call is
     told as a user's words: servers refuse anything else.
     """
     parts: list[bytes] = []
     used: set[tuple[int, str]] = set()
+    whole = True
     for place, one in enumerate(messages):
         parts += one.body
-        if one.calls:
-            for call in one.calls:
-                parts.append(_result(messages, place, call, used=used))
+        for call in one.calls:
+            result = _result(messages, place, call, used=used)
+            whole = whole and result is not None
+            parts.append(result or _unanswered(call))
         for call_id, result in one.results.items():
             if (place, call_id) not in used:
                 parts.append(_orphan(result))
         parts += one.after
-    return parts
+    return parts, whole
 
 
-def _result(messages: list[Encoded], place: int, call: ToolCall, *, used: set[tuple[int, str]]) -> bytes:
+def _result(messages: list[Encoded], place: int, call: ToolCall, *, used: set[tuple[int, str]]) -> bytes | None:
     for later in range(place + 1, len(messages)):
         one = messages[later]
         if call.id in one.results and (later, call.id) not in used:
@@ -208,6 +239,10 @@ def _result(messages: list[Encoded], place: int, call: ToolCall, *, used: set[tu
             return one.results[call.id]
         if one.calls:
             break
+    return None
+
+
+def _unanswered(call: ToolCall) -> bytes:
     return msgspec.json.encode({"role": "tool", "tool_call_id": call.id, "content": UNANSWERED})
 
 
@@ -249,11 +284,11 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _sound_text(value: Any, *, drop: re.Pattern[str] | None = None) -> Any:
+def _sound_text(value: Any, *, drop: str = "") -> Any:
     """The value with every lone surrogate stripped from its texts, pairs joined, and what matches `drop` left out."""
     if isinstance(value, str):
         text = value.encode("utf-16", "surrogatepass").decode("utf-16", "ignore")
-        return drop.sub("", text) if drop else text
+        return re.sub(drop, "", text) if drop else text
     if isinstance(value, dict):
         items: dict[Any, Any] = value  # pyright: ignore[reportUnknownVariableType]
         return {_sound_text(k, drop=drop): _sound_text(v, drop=drop) for k, v in items.items()}

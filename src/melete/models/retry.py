@@ -2,9 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 
 from msgspec import Struct
 
@@ -18,7 +17,6 @@ from melete.core.model import (
     ModelRequest,
 )
 
-T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -81,9 +79,9 @@ class Retrying:
         while True:
             failure: ModelError | None = None
             try:
-                async with _closing(self._inner.stream(request)) as answer:
+                async with aclosing(self._inner.stream(request)) as answer:
                     async for item in answer:
-                        if isinstance(item, Reply) and not failures_of(failures, EmptyReplyError) and _is_empty(item):
+                        if isinstance(item, Reply) and _is_empty(item) and self._asks_again(failures):
                             failure = EmptyReplyError(f"{self.name} answered with neither text nor a tool call")
                             break
                         yield item
@@ -105,6 +103,10 @@ class Retrying:
     async def aclose(self) -> None:
         """Close the inner model; a second call does nothing."""
         await self._inner.aclose()
+
+    def _asks_again(self, failures: list[ModelError]) -> bool:
+        """Whether an empty answer is asked for once more."""
+        return len(failures) < self._backoff.tries and not failures_of(failures, EmptyReplyError)
 
     def _delay(self, failures: list[ModelError]) -> float:
         """The seconds to wait after the last failure; raises it when it is final."""
@@ -139,13 +141,3 @@ def spoken(seconds: float) -> str:
 def _is_empty(reply: Reply) -> bool:
     """Whether a finished answer says nothing; one cut off by a limit would only be cut off again."""
     return reply.stop in ("end", "other") and not reply.message.calls and not reply.message.text.strip()
-
-
-@asynccontextmanager
-async def _closing(stream: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
-    """Close a stream that is not read to its end, so that its connection is free at once."""
-    try:
-        yield stream
-    finally:
-        if isinstance(stream, AsyncGenerator):
-            await stream.aclose()

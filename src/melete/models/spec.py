@@ -66,6 +66,11 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
         """The provider's name, or the host of the base URL where there is none."""
         return self.provider or urlsplit(self.base_url).hostname or self.base_url
 
+    @property
+    def via(self) -> str:
+        """The proxy's URL; one that was given without a scheme is an http proxy, as everywhere."""
+        return self.proxy if not self.proxy or "://" in self.proxy else f"http://{self.proxy}"
+
 
 def endpoint(base_url: str, path: str) -> str:
     """The URL of `path` under a base URL; a base URL that already ends with the path stays, a query is kept."""

@@ -23,17 +23,17 @@ from melete.store.log import LogReader, logs
 from melete.store.sqlite import DamagedError, Database, set_aside
 
 T = TypeVar("T")
-HEAD_BYTES = 64
+MARK_BYTES = 64
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """How far a projection has read a log; `head` is a checksum of the log's first bytes."""
+    """How far a projection has read a log; `mark` is a checksum of the bytes before."""
 
     session: str
     inode: int = 0
     offset: int = 0
     seq: int = 0
-    head: int = 0
+    mark: int = 0
 
 
 class Projection(Protocol):
@@ -169,7 +169,7 @@ class CaughtUp:
                     inode=reader.inode,
                     offset=reader.offset,
                     seq=max(reader.last, *(entry.seq for entry in reader.unknown), 0),
-                    head=reader.head(HEAD_BYTES),
+                    mark=reader.mark(reader.offset, MARK_BYTES),
                 )
             finally:
                 reader.close()
@@ -180,7 +180,7 @@ class CaughtUp:
             if facts or source is not None:
                 self._projection.take(connection, path.stem, facts)
                 connection.execute(
-                    "INSERT OR REPLACE INTO sources (session, inode, offset, seq, head) VALUES (?, ?, ?, ?, ?)",
+                    "INSERT OR REPLACE INTO sources (session, inode, offset, seq, mark) VALUES (?, ?, ?, ?, ?)",
                     msgspec.structs.astuple(now),
                 )
 
@@ -191,11 +191,11 @@ class CaughtUp:
 
 def sources(database: Database) -> list[Source]:
     """How far each log was read; raises ValidationError for rows that make no sense."""
-    return [_row(row) for row in database.read("SELECT session, inode, offset, seq, head FROM sources")]
+    return [_row(row) for row in database.read("SELECT session, inode, offset, seq, mark FROM sources")]
 
 
 def _source(connection: sqlite3.Connection, session: str) -> Source | None:
-    sql = "SELECT session, inode, offset, seq, head FROM sources WHERE session = ?"
+    sql = "SELECT session, inode, offset, seq, mark FROM sources WHERE session = ?"
     row = connection.execute(sql, (session,)).fetchone()
     return None if row is None else _row(row)
 
@@ -206,11 +206,15 @@ def _row(row: tuple[object, ...]) -> Source:
 
 def _continues(reader: LogReader, source: Source) -> bool:
     """Whether the log still is the one that was read, and at least as long."""
-    return reader.inode == source.inode and reader.size >= source.offset and reader.head(HEAD_BYTES) == source.head
+    return (
+        reader.inode == source.inode
+        and reader.size >= source.offset
+        and reader.mark(source.offset, MARK_BYTES) == source.mark
+    )
 
 
 def _tell_loss(path: Path, before: Source, now: Source) -> None:
-    what = f"the log lost its end: facts {now.seq + 1} to {before.seq} had been read and are gone"
+    what = f"an end too early: facts {now.seq + 1} to {before.seq} had been read and are gone"
     try:
         keep_aside(path, [Finding(what=what, offset=now.offset, harmless=False)])
     except OSError as error:

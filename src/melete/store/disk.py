@@ -14,6 +14,7 @@ PRIVATE_FOLDER = 0o700
 _ADVICE = {
     errno.ENOSPC: "free some space on this disk and try again",
     errno.EDQUOT: "free some space within your quota and try again",
+    errno.EFBIG: "this file system or account allows no larger files: raise the limit (`ulimit -f`)",
     errno.EROFS: "the file system is read-only: make it writable or choose another home",
     errno.EACCES: "check who owns the file and its permissions",
     errno.EPERM: "check who owns the file and its permissions",
@@ -31,7 +32,9 @@ def storage_error(error: OSError, doing: str, *, kept: str) -> StorageError:
 def make_folder(path: Path) -> None:
     """Make a private folder and those above it; raises StorageError."""
     try:
-        path.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+        for folder in reversed(missing):
+            folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     except OSError as error:
         raise storage_error(error, f"making the folder {path}", kept="nothing was changed") from error
 

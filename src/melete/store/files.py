@@ -6,7 +6,6 @@ Part of the store; `melete.store.open_store` makes it. Folder `sessions`: `<id>.
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 POLL = 0.03
 """Seconds between two looks at a log that is followed."""
 
+_remove_tree: Lazy[Callable[[Path], None]] = Lazy("shutil:rmtree")
 _projections: Lazy["Callable[..., Projections]"] = Lazy("melete.store.project:Projections")
 
 
@@ -80,6 +80,10 @@ class FileStore:
         log = Log(path, handle)
         try:
             log.load()
+            if log.findings and not log.facts:
+                raise SessionNotFoundError(
+                    f"nothing readable is left of the session {ref.id}", kept=f"its bytes are in {aside_path(path)}"
+                )
             owner = _allowed(ref, log.facts)
             session = OwnedSession(log, Inbox(log.path), owner=owner, clock=self._clock, on_fact=self._on_fact)
             await session.tell_findings()
@@ -120,7 +124,7 @@ class FileStore:
         `queued` also means that the owner has not taken it within `wait` seconds: it waits in the inbox.
         """
         path = self._known(ref)
-        _allowed(ref, await self.facts(ref))
+        self._check_owner(ref)
         return await delivery.send(path, message, wait=wait)
 
     async def rename(self, ref: SessionRef, title: str) -> None:
@@ -131,7 +135,7 @@ class FileStore:
     async def delete(self, ref: SessionRef) -> None:
         """Remove the session's log, inbox and rows; raises SessionBusyError while it runs."""
         path = self._known(ref)
-        _allowed(ref, await self.facts(ref))
+        self._check_owner(ref)
         handle = await lock_soon(path)
         try:
             await FileLedger(self.state, clock=self._clock).append("session.deleted", {"session": ref.id})
@@ -139,7 +143,7 @@ class FileStore:
             aside_path(path).unlink(missing_ok=True)
             for folder in (inbox_path(path), self._spilled(ref)):
                 if folder.exists():
-                    shutil.rmtree(folder)
+                    _remove_tree.load()(folder)
             sync_folder(self.folder)
         except OSError as error:
             raise storage_error(
@@ -243,6 +247,10 @@ class FileStore:
         if opened is None or (owner and opened.owner != owner):
             return None
         return SessionRef(id=session, owner=opened.owner)
+
+    def _check_owner(self, ref: SessionRef) -> None:
+        if self._ref(ref.id, ref.owner) is None:
+            raise SessionNotFoundError(f"there is no session {ref.id!r}", next="see `melete sessions list`")
 
     def _busy(self, ref: SessionRef, error: SessionBusyError) -> SessionBusyError:
         reader = LogReader(self._path(ref.id))

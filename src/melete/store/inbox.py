@@ -16,6 +16,8 @@ from melete.store.names import is_message_id
 
 SUFFIX = ".json"
 REFUSED = ".refused"
+LEFT_SECONDS = 60
+"""A temporary file this old has no sender any more."""
 FRESH_NS = 50_000_000
 """A folder that changed less than this ago may change again without a new time stamp: its listing is not trusted."""
 
@@ -84,7 +86,10 @@ class Inbox:
     def _read(self) -> list[InboxMessage]:
         found: list[InboxMessage] = []
         for path in self._folder.iterdir():
-            if path.suffix != SUFFIX or path.name.startswith("."):
+            if path.name.startswith("."):
+                _drop_if_left(path)
+                continue
+            if path.suffix != SUFFIX:
                 continue
             try:
                 message = msgspec.json.decode(path.read_bytes(), type=InboxMessage)
@@ -98,3 +103,12 @@ class Inbox:
             else:
                 path.rename(path.with_suffix(REFUSED))
         return sorted(found, key=lambda message: (message.at.timestamp(), message.id))
+
+
+def _drop_if_left(path: Path) -> None:
+    """Remove what a sender that was killed half-way left behind; it acknowledged nothing."""
+    try:
+        if time.time() - path.stat().st_mtime > LEFT_SECONDS:
+            path.unlink()
+    except FileNotFoundError:
+        return

@@ -98,7 +98,7 @@ class _Open:
             raise StoreError(
                 f"{self.path} holds no readable record", kept="it was not touched", next="run `melete verify`"
             )
-        finding = Finding(what="an incomplete record at the end was cut", offset=found.end, raw=found.tail)
+        finding = Finding(what="an incomplete record at the end", offset=found.end, raw=found.tail)
         keep_aside(self.path, [finding])
         os.ftruncate(self.handle, found.end)
         self.size = found.end

@@ -208,20 +208,20 @@ class Log:
 def examine(found: record.Scan, numbers: Sequence[int]) -> list[Finding]:
     """What is wrong with a log whose whole records carry these numbers: bad records, missing numbers, a cut tail."""
     findings = [
-        Finding(what="a bad record was skipped", offset=piece.offset, raw=piece.raw, harmless=False)
+        Finding(what="a bad record in the middle", offset=piece.offset, raw=piece.raw, harmless=False)
         for piece in found.damage
     ]
     last = 0
     for number, place in zip(numbers, found.records, strict=True):
         if number != last + 1:
             missing = number - last - 1
-            lost = f"facts {last + 1} to {number - 1} are missing" if missing > 1 else f"fact {number - 1} is missing"
-            what = lost if missing > 0 else f"fact {number} stands where {last + 1} should"
+            gap = f"a gap: facts {last + 1} to {number - 1}" if missing > 1 else f"a gap: fact {number - 1}"
+            what = gap if missing > 0 else f"fact {number} in the place of {last + 1}"
             findings.append(Finding(what=what, offset=place.offset, harmless=False))
         last = max(last, number)
     if found.tail:
         whole = b"\n" in found.tail
-        what = "bad records at the end were cut" if whole else "an incomplete record at the end was cut"
+        what = "bad records at the end" if whole else "an incomplete record at the end"
         findings.append(Finding(what=what, offset=found.end, raw=found.tail, harmless=not whole))
     return findings
 
@@ -261,9 +261,10 @@ class LogReader:
         """Bytes in the file, whole records or not."""
         return os.fstat(self._handle).st_size
 
-    def head(self, length: int) -> int:
-        """A checksum of the first `length` bytes, which an append never changes."""
-        return zlib.crc32(os.pread(self._handle, length, 0)[:length])
+    def mark(self, offset: int, length: int) -> int:
+        """A checksum of the `length` bytes before `offset`, which an append never changes."""
+        start = max(0, offset - length)
+        return zlib.crc32(os.pread(self._handle, offset - start, start))
 
     def new(self) -> list[Fact]:
         """Facts behind the last one that was given, each once; raises StorageError when the disk fails."""

@@ -226,7 +226,7 @@ class MemoryStore:
             raise SessionNotFoundError(f"there is no session {ref.id!r}", next=LOOK_FOR)
         return room
 
-    def _latest_first(self) -> list[Room]:
+    def _latest_first(self) -> Sequence[Room]:
         return sorted(self._rooms.values(), key=lambda room: room.facts[-1].at, reverse=True)
 
 

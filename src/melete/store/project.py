@@ -90,7 +90,7 @@ def _check_file(path: Path, schema: str) -> "Sequence[Problem]":
     except DamagedError as error:
         return [Problem(path=str(path), what=f"is damaged: {error}; {harm}", harmless=True)]
     except StorageError as error:
-        return [Problem(path=str(path), what=f"cannot be read: {error.what}")]
+        return [Problem(path=str(path), what=f"cannot be used: {error.what}", harmless=True)]
     try:
         verdicts = [str(row[0]) for row in database.read("PRAGMA integrity_check(5)")]
         known = sources(database)

@@ -107,7 +107,7 @@ class OwnedSession:
     async def tell_findings(self) -> None:
         """Record a Notice for each thing that was wrong with the log when it was opened."""
         notices = [
-            Notice(text=f"{finding.text}; its bytes are kept beside the log", level="warning", about="log")
+            Notice(text=f"The log held {finding.text}.{_fate(finding)}", level="warning", about="log")
             for finding in self._log.findings
         ]
         if notices:
@@ -125,3 +125,7 @@ class OwnedSession:
             )
             for number, fact in enumerate(facts, self._log.seq + 1)
         ]
+
+
+def _fate(finding: Finding) -> str:
+    return " These bytes were set aside beside the log; everything else is kept." if finding.raw else ""

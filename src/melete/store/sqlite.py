@@ -46,6 +46,8 @@ class Database:
         self._lock = threading.RLock()
         self._inode = 0
         with self._told():
+            if path is not None and not path.exists():
+                path.touch(mode=0o600)  # never afterwards: closing a handle of ours would drop SQLite's locks
             self._connection = sqlite3.connect(
                 path or ":memory:", timeout=0, isolation_level=None, check_same_thread=False
             )
@@ -58,7 +60,6 @@ class Database:
     def _prepare(self) -> None:
         with self._told():
             if self.path is not None:
-                self.path.chmod(0o600)
                 self._inode = self.path.stat().st_ino
                 self._patiently("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")

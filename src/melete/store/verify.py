@@ -9,7 +9,7 @@ from melete.store import record
 from melete.store.aside import Finding, aside_path, kept
 from melete.store.inbox import refused
 from melete.store.ledger import NAME, ledger_path
-from melete.store.log import examine, logs
+from melete.store.log import examine, is_locked, logs
 
 _check_tables: Lazy[Callable[[Path], Sequence[Problem]]] = Lazy("melete.store.project:check")
 
@@ -43,6 +43,8 @@ def check_log(path: Path, name: str) -> list[Problem]:
     if not found.records:
         what = "holds no whole record" if data else "is empty: a session that was never begun"
         now = [Finding(what=what, offset=0, raw=data, harmless=b"\n" not in data)]
+    if is_locked(path):  # somebody writes right now: what is not whole yet is no accident
+        now = [finding for finding in now if not finding.harmless]
     known = {finding.key for finding in earlier}
     return [_problem(path, finding, kept=str(aside)) for finding in earlier] + [
         _problem(path, finding, kept="") for finding in now if finding.key not in known

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 from melete.core.plugin import Lazy
 
 if TYPE_CHECKING:
+    from melete.testing.channel import MemoryChannel
     from melete.testing.clock import ManualClock
+    from melete.testing.environment import MemoryEnvironment
     from melete.testing.replies import Call, Calls, Fault, Play, Reply, Say
     from melete.testing.scripted import Recorded, ScriptedModel
 
-__all__ = ["Call", "Calls", "Fault", "ManualClock", "Play", "Recorded", "Reply", "Say", "ScriptedModel"]
+__all__ = [
+    "Call", "Calls", "Fault", "ManualClock", "MemoryChannel", "MemoryEnvironment", "Play", "Recorded", "Reply", "Say",
+    "ScriptedModel",
+]  # fmt: skip
 
 _HOMES = {
+    "channel": ("MemoryChannel",),
     "clock": ("ManualClock",),
+    "environment": ("MemoryEnvironment",),
     "replies": ("Call", "Calls", "Fault", "Play", "Reply", "Say"),
     "scripted": ("Recorded", "ScriptedModel"),
 }

@@ -66,7 +66,7 @@ class ScriptedModel:
     the list too. When the list is over, the answer is "(script is over)". `requests` holds every model request byte for byte,
     `replied_at` the monotonic time when the last byte of each reply left (0.0 before), `hung_up` the numbers of requests whose
     client left before that, `others` every other request. A script function that raises is answered with status 500, and
-    leaving the block raises its error.
+    leaving the block raises its error. Raises OSError when the port is taken or the record cannot be written.
     """
 
     def __init__(
@@ -87,7 +87,12 @@ class ScriptedModel:
         self._wires: tuple[WireFormat, ...] = (OpenAIChat(),)
         self._lock = threading.Lock()
         self._record = record.open("ab", buffering=0) if record else None
-        self._server = LoopbackServer(self._handle, port=port)
+        try:
+            self._server = LoopbackServer(self._handle, port=port)
+        except OSError:
+            if self._record:
+                self._record.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -247,7 +252,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"cannot use the script {options.script}: {error}")
     stop = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, stop)  # before threads start, so that all of them inherit it
-    with ScriptedModel(replies, port=options.port, record=options.record) as server:
+    try:
+        server = ScriptedModel(replies, port=options.port, record=options.record)
+    except OSError as error:
+        parser.error(f"cannot serve: {error}")
+    with server:
         sys.stdout.write(f"{server.base_url}\n")
         sys.stdout.flush()
         signal.sigwait(stop)

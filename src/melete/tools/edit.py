@@ -3,6 +3,7 @@
 import difflib
 import posixpath
 import re
+import secrets
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -19,13 +20,14 @@ RANGE = re.compile(r"^@@ -(\d+)(,\d+)? \+(\d+)(,\d+)? @@")
 
 
 class Planned(Struct, frozen=True, kw_only=True):
-    """One file's change, checked and ready: `data` None removes it; `before` None makes it."""
+    """One file's change, checked and ready: `before` None makes it, `data` None moves it `aside`, where it is removed later."""
 
     kind: Literal["update", "add", "delete"]
     path: str
     before: bytes | None
     data: bytes | None
     move: str = ""
+    aside: str = ""
     diff: str = ""
     added: int = 0
     removed: int = 0
@@ -42,7 +44,8 @@ async def patch(
     replace_all: bool = False,
     patch: str = "",
 ) -> dict[str, Any]:
-    """Edit files. mode replace: put new_string for old_string in path; old_string must occur once, or set replace_all. mode patch: change several files, all or none, with patch:
+    """Edit files. mode replace: put new_string for old_string in path; old_string must occur once, or set replace_all.
+    mode patch: change several files, all or none, with patch:
     *** Begin Patch
     *** Update File: a.py
     @@ def f():
@@ -77,8 +80,10 @@ async def _replace(env: Environment, path: str, old: str, new: str, *, every: bo
         fields = {"near": readable(error.near)} if error.near else {}
         raise ToolError(f"old_string is not in {path}; read it again", **fields) from error
     except fuzzy.SeveralError as error:
-        lines = error.lines[:20]
-        raise ToolError(f"old_string is {len(error.lines)} times in {path}; add lines round it, or set replace_all", lines=lines) from error  # fmt: skip
+        raise ToolError(
+            f"old_string is {len(error.lines)} times in {path}; add lines round it, or set replace_all",
+            lines=error.lines[:20],
+        ) from error
     plan = _planned(path, file, before, done.text)
     await _carry_out(env, [plan])
     result: dict[str, Any] = {"success": True, "replacements": done.count, "diff": plan.diff}
@@ -102,7 +107,9 @@ async def _plan(env: Environment, change: patchtext.FileChange) -> Planned:
         return Planned(kind="add", path=change.path, before=None, data=data, diff=diff, added=added, removed=removed)
     if change.kind == "delete":
         await need_file(env, change.path)
-        return Planned(kind="delete", path=change.path, before=b"", data=None)
+        folder, name = posixpath.split(change.path)
+        aside = posixpath.join(folder, f".{name}.{secrets.token_hex(4)}.removed")
+        return Planned(kind="delete", path=change.path, before=b"", data=None, aside=aside)
     file, before = await _load(env, change.path)
     if change.move:
         await _need_nothing(env, change.move)
@@ -141,7 +148,7 @@ async def _carry_out(env: Environment, planned: Sequence[Planned]) -> None:
         for plan in planned:
             done.append(plan)
             if plan.data is None:
-                await env.rename(plan.path, _aside(plan.path))
+                await env.rename(plan.path, plan.aside)
                 continue
             if plan.data != plan.before:
                 await env.write(plan.path, plan.data)
@@ -156,20 +163,24 @@ async def _carry_out(env: Environment, planned: Sequence[Planned]) -> None:
         raise ToolError(f"{told}; {kept}") from error
     for plan in planned:
         if plan.data is None:
-            await env.remove(_aside(plan.path))
+            await _remove(env, plan)
 
 
-def _aside(path: str) -> str:
-    folder, name = posixpath.split(path)
-    return posixpath.join(folder, f".{name}.removed")
+async def _remove(env: Environment, plan: Planned) -> None:
+    try:
+        await env.remove(plan.aside)
+    except OSError as error:
+        raise ToolError(
+            f"everything is done, but {plan.path} could only be renamed to {plan.aside}: {error}"
+        ) from error
 
 
 async def _undo(env: Environment, plan: Planned) -> str:
     """Put one file back; returns its path if that failed."""
     try:
         if plan.data is None:
-            if await env.stat(_aside(plan.path)) is not None:
-                await env.rename(_aside(plan.path), plan.path)
+            if await env.stat(plan.aside) is not None:
+                await env.rename(plan.aside, plan.path)
             return ""
         if plan.move and await env.stat(plan.path) is None and await env.stat(plan.move) is not None:
             await env.rename(plan.move, plan.path)

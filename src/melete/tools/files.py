@@ -101,7 +101,8 @@ class Page:
 
 @tool(parallel=True, limit=100_000)
 async def read_file(ctx: ToolContext, *, path: str, offset: int = 1, limit: int = 500) -> Output:
-    """Read a text file as numbered lines (`12|text`), or look at an image (PNG, JPEG, GIF, WebP). offset is the first line; next_offset in the result leads on."""
+    """Read a text file as numbered lines (`12|text`), or look at an image (PNG, JPEG, GIF, WebP).
+    offset is the first line; next_offset in the result leads on."""
     size = (await need_file(ctx.env, path)).size
     page = Page(max(offset, 1), min(max(limit, 1), MOST_LINES))
     try:

@@ -29,23 +29,16 @@ def compiled(glob: str) -> re.Pattern[str]:
 
 
 def _piece(glob: str, at: int) -> tuple[str, int]:
+    """The expression for what stands at a place of the glob, and the place behind it."""
     if glob.startswith("**/", at) and (at == 0 or glob[at - 1] == "/"):
         return "(?:.*/)?", at + 3
     if glob.startswith("**", at):
         return ".*", at + 2
-    match glob[at]:
-        case "*":
-            return "[^/]*", at + 1
-        case "?":
-            return "[^/]", at + 1
-        case "[":
-            return _set(glob, at)
-        case "{":
-            return _choice(glob, at)
-        case "\\" if at + 1 < len(glob):
-            return re.escape(glob[at + 1]), at + 2
-        case letter:
-            return re.escape(letter), at + 1
+    if glob[at] in "[{":
+        return _set(glob, at) if glob[at] == "[" else _choice(glob, at)
+    if glob[at] == "\\" and at + 1 < len(glob):
+        return re.escape(glob[at + 1]), at + 2
+    return {"*": "[^/]*", "?": "[^/]"}.get(glob[at]) or re.escape(glob[at]), at + 1
 
 
 def _set(glob: str, at: int) -> tuple[str, int]:

@@ -36,9 +36,7 @@ def expression(pattern: str) -> re.Pattern[str]:
     try:
         made = re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
-        place = getattr(error, "pos", None)
-        where = f" at position {place}" if place is not None else ""
-        raise ToolError(f"not a regular expression: {error}; escape special characters with \\{where}") from error
+        raise ToolError(f"not a regular expression: {error}") from error
     if NESTED.search(pattern):
         raise ToolError("a repetition inside a repetition may run for ever without ripgrep; write it simpler")
     return made
@@ -48,9 +46,13 @@ def _matches(data: bytes, path: str, pattern: re.Pattern[str], wanted: Wanted) -
     encoding = BYTE_ORDER.get(data[:2], "")
     if not encoding and b"\0" in data:
         return
-    text = data[2:].decode(encoding, "replace") if encoding else data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")  # fmt: skip
+    data = data[2:] if encoding else data.removeprefix(b"\xef\xbb\xbf")
+    text = data.decode(encoding or "utf-8", "replace")
     lines = text.removesuffix("\n").split("\n") if text else []
     hits = [n for n, line in enumerate(lines) if pattern.search(line.removesuffix("\r")[:TRIED])][: wanted.most]
+    if wanted.counts:
+        yield from [Found(path=path, number=len(hits), text="")] if hits else []
+        return
     near = {n for hit in hits for n in range(max(hit - wanted.context, 0), min(hit + wanted.context + 1, len(lines)))}
     matching = set(hits)
     for n in sorted(near):

@@ -158,14 +158,17 @@ def _apply(lines: list[str], hunk: Hunk, cursor: int, path: str) -> int:
 def _made(hunk: Hunk, there: Sequence[str], *, exact: bool) -> list[str]:
     """The new lines: kept ones as the file has them, added ones indented as the file is."""
     made: list[str] = []
-    real = iter(there)
+    old, at = hunk.old, 0
     for line in hunk.lines:
         if line[0] == "+":
-            made.append(line[1:] if exact else reindent([line[1:]], wanted=hunk.old, there=there)[0])
-        elif line[0] == " ":
-            made.append(next(real))
-        else:
-            next(real)
+            # The lines just above say best how the indentation that was quoted relates to the file's.
+            nearest_first = [*range(at - 1, -1, -1), *range(at, len(old))]
+            wanted, real = [old[n] for n in nearest_first], [there[n] for n in nearest_first]
+            made.append(line[1:] if exact else reindent([line[1:]], wanted=wanted, there=real)[0])
+            continue
+        if line[0] == " ":
+            made.append(there[at])
+        at += 1
     return made
 
 

@@ -24,7 +24,9 @@ async def process(
     offset: int = 0,
     limit: int = 200,
 ) -> dict[str, Any]:
-    """Background processes: list; poll (status and new output); log (limit lines from line offset, the last ones without offset); wait (for its end, up to timeout seconds); kill; write data to its input; submit (write and Enter); close (its input)."""
+    """Background processes: list; poll (status and new output); log (limit lines from line offset,
+    the last ones without offset); wait (for its end, up to timeout seconds); kill;
+    write data to its input; submit (write and Enter); close (its input)."""
     if action == "list":
         return {"success": True, "processes": [_shown(info) for info in ctx.processes.list()]}
     if not session_id:

@@ -15,8 +15,9 @@ MISSING = (126, 127)
 FAILED = 2
 COMMON = (
     "rg", "--no-config", "--hidden", "--no-require-git", "--no-ignore-global", "--no-ignore-exclude", "--no-ignore-dot",
-    "--no-messages", "--color=never", "--sort=path", "--glob=!.git", "--null",
+    "--no-messages", "--color=never", "--sort=path", "--glob=!.git", "--null", "--crlf",
 )  # fmt: skip
+SHOWN = ("--line-number", "--no-heading", "--max-columns=2000", "--max-columns-preview")
 LINE = re.compile(r"(\d+)([:-])(.*)", re.DOTALL)
 BINARY = re.compile(r"(.*): (?:WARNING: stopped searching binary file|binary file matches)")
 
@@ -25,19 +26,15 @@ async def search(env: Environment, folder: str, name: str, wanted: Wanted) -> li
     """Lines that match below `folder`, or in its file `name`; None where there is no ripgrep. Raises ToolError."""
     glob = wanted.glob.rpartition("/")[2]
     kinds = [f"--type-add=wanted:{glob}", "--type=wanted"] if glob and _simple(glob) else []
-    done = await _run(
-        env,
-        [*COMMON, *kinds, "--line-number", "--no-heading", "--with-filename", "--engine=auto", "--max-columns=4000",
-         "--max-columns-preview", f"--max-count={wanted.most}", f"--context={wanted.context}", f"--regexp={wanted.pattern}",
-         "--", f"./{name}" if name else "."],
-        folder,
-    )  # fmt: skip
+    how = ["--count"] if wanted.counts else [*SHOWN, f"--max-count={wanted.most}", f"--context={wanted.context}"]
+    what = ["--with-filename", "--engine=auto", f"--regexp={wanted.pattern}", "--", f"./{name}" if name else "."]
+    done = await _run(env, [*COMMON, *kinds, *how, *what], folder)
     if done is None:
         return None
     text = done.output.decode("utf-8", "replace")
     if done.code == FAILED and "\0" not in text and text.strip():
         raise ToolError(f"not a regular expression: {text.strip()[:500]}")
-    found = _lines(text)
+    found = _counts(text) if wanted.counts else _lines(text)
     return [line for line in found if name or not wanted.glob or fits(wanted.glob, line.path)]
 
 
@@ -63,6 +60,11 @@ async def _run(env: Environment, argv: Sequence[str], folder: str) -> Completed 
     if done.timed_out:
         raise ToolError(f"the search took longer than {SECONDS:g} s; name a smaller path or a file_glob")
     return None if done.code in MISSING else done
+
+
+def _counts(text: str) -> list[Found]:
+    rows = (line.partition("\0") for line in text.split("\n"))
+    return [Found(path=path.removeprefix("./"), number=int(n), text="") for path, _, n in rows if n.strip().isdecimal()]
 
 
 def _lines(text: str) -> list[Found]:

@@ -1,6 +1,7 @@
 """`search_files`: lines in files, or files by name; by ripgrep where there is one, by our own search elsewhere."""
 
 import posixpath
+import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -27,16 +28,18 @@ async def search_files(
     output_mode: Mode = "content",
     context: int = 0,
 ) -> dict[str, Any]:
-    """Search below path. target content: a regular expression in file contents, lines as `12:match` or `12-context` under their file. target files: names that fit the glob in pattern. Hidden files are searched, .git and what .gitignore names are not."""
+    """Search below path. target content: a regular expression in file contents, lines as `12:match` or
+    `12-context` under their file. target files: names that fit the glob in pattern. Hidden files are
+    searched, .git and what .gitignore names are not."""
     if not pattern:
         raise ToolError("pattern is empty")
     limit, offset = min(max(limit, 1), MOST), max(offset, 0)
     folder, name = await _place(ctx, path or ".")
     if target == "files":
         return await _by_name(ctx, folder, name, pattern, file_glob=file_glob, page=slice(offset, offset + limit))
-    most = offset + limit + 1 if output_mode == "content" else 1 if output_mode == "files_only" else MOST * MOST
+    most = {"content": offset + limit + 1, "files_only": 1, "count": sys.maxsize}[output_mode]
     context = min(max(context, 0), 20) if output_mode == "content" else 0
-    wanted = Wanted(pattern=pattern, glob=file_glob, context=context, most=most)
+    wanted = Wanted(pattern=pattern, glob=file_glob, context=context, most=most, counts=output_mode == "count")
     found = await _search(ctx, folder, name, wanted)
     base = "" if path in ("", ".", "./") else path if not name else posixpath.dirname(path)
     found = [Found(path=posixpath.join(base, f.path), number=f.number, text=f.text, match=f.match) for f in found]
@@ -113,10 +116,9 @@ def _lines(found: Sequence[Found], offset: int, limit: int, context: int) -> dic
 
 
 def _files(found: Sequence[Found], offset: int, limit: int, *, counted: bool) -> dict[str, Any]:
-    counts: dict[str, int] = {}
-    for line in found:
-        counts[readable(line.path)] = counts.get(readable(line.path), 0) + 1
+    counts = {readable(line.path): line.number for line in found}
     page = dict(list(counts.items())[offset : offset + limit])
-    files: dict[str, int] | list[str] = page if counted else list(page)
-    total = {"matches": sum(counts.values())} if counted else {}
-    return {"success": True, "files": files, "total": len(counts)} | total | _more(offset + limit, len(counts))
+    if not counted:
+        return {"success": True, "files": list(page), "total": len(counts)} | _more(offset + limit, len(counts))
+    total = {"total": len(counts), "matches": sum(counts.values())}
+    return {"success": True, "files": page} | total | _more(offset + limit, len(counts))

@@ -18,7 +18,8 @@ LONGEST = 2_000
 async def session_search(
     ctx: ToolContext, *, query: str = "", session_id: str = "", around: int = 0, limit: int = 3
 ) -> dict[str, Any]:
-    """Past conversations: query finds messages, by session; session_id with around (a hit's seq) shows the messages there; without either, the latest sessions."""
+    """Past conversations: query finds messages, by session; session_id with around (a hit's seq)
+    shows the messages there; without either, the latest sessions."""
     limit = min(max(limit, 1), MOST)
     if session_id:
         return await _scroll(ctx, session_id, around)

@@ -32,7 +32,10 @@ async def terminal(
     workdir: str = "",
     pty: bool = False,
 ) -> Output:
-    """Run a shell command; returns output (stdout and stderr) and exit_code. Each call is a fresh shell in the working folder or workdir: cd does not last. Standard input is empty: avoid prompts and pagers. timeout in seconds, at most 600. For servers and long jobs set background, then use process. Prefer the file tools over cat, sed, grep, find."""
+    """Run a shell command; returns output (stdout and stderr) and exit_code. Each call is a fresh
+    shell in the working folder or workdir: cd does not last. Standard input is empty:
+    avoid prompts and pagers. timeout in seconds, at most 600. For servers and long jobs set background, then use
+    process. Prefer the file tools over cat, sed, grep, find."""
     if not command.strip():
         raise ToolError("command is empty")
     if "\0" in command:

@@ -29,7 +29,8 @@ class Kept(Struct, frozen=True, kw_only=True):
 
 @tool(effect="read", limit=20_000)
 async def todo(ctx: ToolContext, *, todos: list[Todo] | None = None, merge: bool = False) -> dict[str, Any]:
-    """The plan for work of several steps: give the whole list, or with merge only the items to add or change; without todos it is returned. Keep one item in_progress."""
+    """The plan for work of several steps: give the whole list, or with merge only the items to add or
+    change; without todos it is returned. Keep one item in_progress."""
     plan = _known(ctx)
     if todos is not None:
         ids = [item.id for item in todos]

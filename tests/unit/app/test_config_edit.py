@@ -57,7 +57,12 @@ def test_comments_order_and_indentation_stay(home: Home) -> None:
 @pytest.mark.parametrize(
     ("before", "key", "value", "wanted"),
     [
-        ("tools:\n  enabled:\n  - a\n  - b # c\nagent: {}\n", "tools.enabled", "q", "tools:\n  enabled: [q]\nagent: {}\n"),
+        (
+            "tools:\n  enabled:\n  - a\n  - b # c\nagent: {}\n",
+            "tools.enabled",
+            "q",
+            "tools:\n  enabled: [q]\nagent: {}\n",
+        ),
         ("tools:\n  enabled: # keep\n    - a\n", "tools.enabled", "q", "tools:\n  enabled: [q] # keep\n"),
         ("agent: {}\n", "agent.max_steps", "3", "agent: {max_steps: 3}\n"),
         ("{}", "budget.run.usd", "1", "{budget: {run: {usd: 1.0}}}"),
@@ -65,10 +70,10 @@ def test_comments_order_and_indentation_stay(home: Home) -> None:
         ("model:\n  name: 'x' # q\n", "model.name", "it's", 'model:\n  name: "it\'s" # q\n'),
         ("model:\n  name:\n  wire: w\n", "model.name", "z", "model:\n  name: z\n  wire: w\n"),
         ("model:\r\n  name: x\r\n", "model.wire", "w", "model:\r\n  name: x\r\n  wire: w\r\n"),
-        ("---\nmodel:\n  name: x\n...\n", "model.name", "y", "---\nmodel:\n  name: y\n...\n"),
+        ("---\nmodel:\n  name: x\n...\n", "model.name", "z", "---\nmodel:\n  name: z\n...\n"),
         ("budget:\n  run:\n    usd: 1\n", "budget.run.usd", "null", "budget:\n  run:\n    usd: null\n"),
-        ("model: {name: \n  x}\n", "model.name", "y", "model: {name: \n  y}\n"),
-        ("# é\nmodel: {name: 'é', wire: w}\n", "model.wire", "ö", '# é\nmodel: {name: \'é\', wire: "ö"}\n'),
+        ("model: {name: \n  x}\n", "model.name", "z", "model: {name: \n  z}\n"),
+        ("# é\nmodel: {name: 'é', wire: w}\n", "model.wire", "ö", "# é\nmodel: {name: 'é', wire: \"ö\"}\n"),
     ],
 )
 def test_each_style_is_changed_in_place(home: Home, before: str, key: str, value: str, wanted: str) -> None:

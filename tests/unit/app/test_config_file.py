@@ -11,7 +11,9 @@ from melete.app.config_file import parse_config, read_config
 from melete.app.settings import keys
 from melete.core.errors import ConfigError
 
-GOOD = "# c\nagent:\n  max_steps: 5  # five\ntools: {enabled: [a, b]}\nmodel:\n  name: 'x: y'\n  base_url: http://h:1/v1\n"
+GOOD = (
+    "# c\nagent:\n  max_steps: 5  # five\ntools: {enabled: [a, b]}\nmodel:\n  name: 'x: y'\n  base_url: http://h:1/v1\n"
+)
 
 
 def values(text: str) -> dict[str, object]:
@@ -25,7 +27,9 @@ def problem(path: Path) -> str:
     return str(found)
 
 
-@pytest.mark.parametrize("text", ["", "\n", "# only a comment\n", "---\n", "agent:\n", "agent:\n  max_steps:\n", "{}", "~x:\n"[:0]])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "# only a comment\n", "---\n", "agent:\n", "agent:\n  max_steps:\n", "{}", "~x:\n"[:0]]
+)
 def test_nothing_set_is_nothing(text: str) -> None:
     assert values(text) == {}
 

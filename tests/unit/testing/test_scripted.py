@@ -388,6 +388,19 @@ def test_a_script_that_is_wrong_is_refused(tmp_path: Path, text: str) -> None:
     assert b"cannot use the script" in error
 
 
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    script = tmp_path / "script.json"
+    script.write_text("[]")
+    with ScriptedModel() as server:
+        port = server.base_url.split(":")[2].split("/")[0]
+        with run("--script", str(script), "--port", port, "--record", str(tmp_path / "record")) as process:
+            _, error = process.communicate(timeout=20)
+        with pytest.raises(OSError, match="in use"):
+            ScriptedModel(port=int(port), record=tmp_path / "record")
+    assert process.returncode == 2
+    assert b"cannot serve" in error
+
+
 def test_no_file_descriptor_and_no_thread_is_left(tmp_path: Path) -> None:
     def serve(times: int) -> None:
         for _ in range(times):

@@ -5,7 +5,7 @@ CREATE TABLE sources (
     inode   INTEGER NOT NULL,
     offset  INTEGER NOT NULL,
     seq     INTEGER NOT NULL,
-    head    INTEGER NOT NULL
+    mark    INTEGER NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE owners (

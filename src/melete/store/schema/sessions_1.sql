@@ -5,7 +5,7 @@ CREATE TABLE sources (
     inode   INTEGER NOT NULL,
     offset  INTEGER NOT NULL, -- bytes of the log that these tables hold
     seq     INTEGER NOT NULL, -- the last fact that they hold
-    head    INTEGER NOT NULL  -- checksum of the log's beginning: another one means another log
+    mark    INTEGER NOT NULL  -- checksum of the bytes before: another one means another log
 ) WITHOUT ROWID;
 
 CREATE TABLE sessions (

@@ -1,0 +1,79 @@
+"""The slash commands: one table that help, completion and every surface's dispatch are made of. Composition root.
+
+What a command does belongs to the surface that offers it; which there are, what they are called and what they are for
+stands here alone. Another alias is another word in one row.
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from melete.core.errors import UsageError
+from melete.core.plugin import Lazy
+
+_close_matches: Lazy[Callable[..., list[str]]] = Lazy("difflib:get_close_matches")
+EVERYWHERE = ("cli", "gateway", "web")
+
+
+class CommandDef(Struct, frozen=True, kw_only=True):
+    """A slash command; `surfaces` says where it is offered, `args_hint` what may follow it."""
+
+    name: str
+    about: str
+    category: str
+    aliases: tuple[str, ...] = ()
+    args_hint: str = ""
+    surfaces: tuple[str, ...] = EVERYWHERE
+
+    @property
+    def usage(self) -> str:
+        """How it is written."""
+        return f"/{self.name} {self.args_hint}".rstrip()
+
+
+COMMANDS: tuple[CommandDef, ...] = (
+    CommandDef(name="new", aliases=("reset",), about="Begin a new session.", category="Session"),
+    CommandDef(name="sessions", about="List past sessions.", category="Session", args_hint="[N]"),
+    CommandDef(name="resume", about="Go on in another session.", category="Session", args_hint="ID"),
+    CommandDef(name="title", about="Show or change this session's title.", category="Session", args_hint="[TEXT]"),
+    CommandDef(name="retry", about="Go on where the last run failed or was stopped.", category="Session"),
+    CommandDef(
+        name="status", aliases=("usage",), about="Show session, model, tokens and cost so far.", category="Session"
+    ),
+    CommandDef(
+        name="model", about="Show the model, or use another one.", category="Model", args_hint="[[PROVIDER/]NAME]"
+    ),
+    CommandDef(name="context", about="Show what the next request costs, part by part.", category="Model"),
+    CommandDef(name="tools", about="List the tools.", category="Tools"),
+    CommandDef(name="yolo", about="Approve what would be asked, or ask again.", category="Tools", args_hint="[on|off]"),
+    CommandDef(name="help", aliases=("commands", "?"), about="List the commands.", category="Help"),
+    CommandDef(name="exit", aliases=("quit", "q"), about="Leave.", category="Help", surfaces=("cli",)),
+)
+
+
+def commands(surface: str) -> Sequence[CommandDef]:
+    """The commands that a surface offers, in the order of help."""
+    return tuple(command for command in COMMANDS if surface in command.surfaces)
+
+
+def words(surface: str) -> Sequence[str]:
+    """Every name and alias on a surface, with its slash, sorted: for completion."""
+    return sorted(f"/{word}" for command in commands(surface) for word in (command.name, *command.aliases))
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is meant as a slash command, and not as a path such as /etc/hosts."""
+    word = line.split(maxsplit=1)[0] if line.strip() else ""
+    return word.startswith("/") and "/" not in word[1:] and len(word) > 1
+
+
+def parse(line: str, surface: str) -> tuple[CommandDef, str]:
+    """The command of a line and what follows it; raises UsageError that names the nearest one."""
+    word, _, rest = line.strip().partition(" ")
+    name = word.removeprefix("/").lower()
+    for command in commands(surface):
+        if name == command.name or name in command.aliases:
+            return command, rest.strip()
+    near = _close_matches.load()(f"/{name}", list(words(surface)), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise UsageError(f"there is no command {word}", next=f"{hint}/help lists them")

@@ -1,0 +1,140 @@
+"""`melete chat`: a line at a time, with the answer as it is written, approvals, and slash commands."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from melete import __version__
+from melete.app.commands import is_command, parse, words
+from melete.app.service import Conversation, Options, open_conversation, prompt_message
+from melete.app.settings import Loaded
+from melete.app.wire import Melete
+from melete.core.errors import MeleteError
+from melete.core.event import Stop
+from melete.core.message import Message
+from melete.surfaces.cli.chat_commands import HANDLERS, Talk
+from melete.surfaces.cli.keyboard import Keyboard, LineCleared
+from melete.surfaces.cli.main import innermost
+from melete.surfaces.cli.options import Asked, attended, conversation_options, settings
+from melete.surfaces.cli.output import one_line, out, visible
+from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.progress import Progress
+from melete.surfaces.cli.running import opened
+from melete.surfaces.cli.watch import run_watched
+
+PROMPT = "> "
+MORE = "… "
+
+
+@click.command()
+@conversation_options
+def chat(**given: Any) -> int:
+    """Talk with the agent.
+
+    /help lists the commands there; a line that ends in a backslash goes on in the next.
+    """
+    asked = Asked(**given)
+    loaded = settings(asked)
+    keyboard = Keyboard(words("cli"))
+    return keyboard.run(lambda: _Chat(loaded, asked, keyboard).run())
+
+
+class _Chat:
+    """A chat from its first session to its last."""
+
+    def __init__(self, loaded: Loaded, asked: Asked, keyboard: Keyboard) -> None:
+        self._loaded = loaded
+        self._asked = asked
+        self._keyboard = keyboard
+        self._paint = Paint(sys.stdout, loaded.variables)
+
+    async def run(self) -> int:
+        options: Options | None = self._asked.options(attended=attended())
+        async with opened(self._loaded, ephemeral=self._asked.ephemeral) as app:
+            images = tuple(Path(name) for name in self._asked.images)
+            while options is not None:
+                async with open_conversation(app, options) as conversation:
+                    options = await self._talk(conversation, images)
+                    await _forget_if_empty(app, conversation)
+                images = ()
+        return 0
+
+    async def _talk(self, conversation: Conversation, images: tuple[Path, ...]) -> Options | None:
+        """Talk in one session; return how to open the next, None to leave."""
+        talk = Talk(conversation, self._paint)
+        self._keyboard.interrupt = conversation.cancel
+        await self._greet(conversation)
+        cleared = 0
+        while talk.going:
+            try:
+                line = await self._line()
+            except EOFError:
+                out("\n")
+                return None
+            except LineCleared:
+                cleared += 1
+                if cleared > 1:
+                    return None
+                out("\n" + self._paint("dim", "Ctrl-C again, or Ctrl-D, to leave.") + "\n")
+                continue
+            cleared = 0
+            if is_command(line):
+                await self._command(talk, line)
+            elif line.strip():
+                await self._answer(talk, prompt_message(line, images))
+                images = ()
+        return talk.next
+
+    async def _line(self) -> str:
+        """One entry: a line, and those after it while each ends in a backslash."""
+        line = await self._keyboard.line(PROMPT if self._paint.terminal else "")
+        while line.endswith("\\"):
+            line = f"{line[:-1]}\n{await self._keyboard.line(MORE if self._paint.terminal else '')}"
+        return line
+
+    async def _greet(self, conversation: Conversation) -> None:
+        if not self._paint.terminal:
+            return
+        model = conversation.model
+        parts = [f"Melete {__version__}", f"{model.provider}/{model.name}", f"session {conversation.ref.id}", "/help"]
+        out(self._paint("dim", self._paint.fit(" · ".join(parts))) + "\n")
+        state = await conversation.transcript()
+        if state.messages:
+            last = next((m.text for m in reversed(state.messages) if m.role == "assistant" and m.text), "")
+            out(self._paint("dim", self._paint.fit(f"{one_line(state.title)} · {len(state.messages)} messages")) + "\n")
+            out(f"{visible(conversation.app.redact(last))}\n" if last else "")
+
+    async def _command(self, talk: Talk, line: str) -> None:
+        try:
+            command, rest = parse(line, "cli")
+            prompted = await HANDLERS[command.name](talk, rest)
+        except MeleteError as error:
+            out(self._paint("red", visible(str(error))) + "\n")
+            return
+        if prompted:
+            await self._answer(talk, None)
+
+    async def _answer(self, talk: Talk, prompt: Message | None) -> None:
+        """Run, and show it; what goes wrong is said and the chat goes on."""
+        conversation = talk.conversation
+        progress = Progress(
+            self._paint, conversation.app.redact, verbose=self._asked.verbose, streaming=True, write=out
+        )
+        asking = progress if conversation.options.attended else None
+        try:
+            ended = await run_watched(conversation, prompt, shows=[progress.show], asking=asking, paint=self._paint)
+        except* MeleteError as errors:
+            progress.pause()
+            out(self._paint("red", visible(str(innermost(errors)))) + "\n")
+        else:
+            if ended.stop == Stop.FAILED:
+                out(self._paint("dim", "/retry tries again.") + "\n")
+
+
+async def _forget_if_empty(app: Melete, conversation: Conversation) -> None:
+    """A session in which nothing was said is not kept."""
+    state = await conversation.transcript()
+    if not state.messages and state.run is None:
+        await app.store.delete(conversation.ref)

@@ -1,0 +1,165 @@
+"""What the slash commands of the registry (app/commands.py) do in a terminal."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
+
+from melete.app.commands import commands
+from melete.app.context_report import report
+from melete.app.service import Conversation, Options
+from melete.core.errors import UsageError
+from melete.surfaces.cli.output import one_line, out
+from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.render import usage_text
+from melete.surfaces.cli.tables import context_table, model_table, session_table, tool_table
+
+ON = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
+
+
+class Talk:
+    """A session that is being talked in; `going` ends with a command that leaves it, `next` opens another one."""
+
+    def __init__(self, conversation: Conversation, paint: Paint) -> None:
+        self.conversation = conversation
+        self.paint = paint
+        self.going = True
+        self.next: Options | None = None
+
+    def say(self, text: str) -> None:
+        """Write a line."""
+        out(f"{self.conversation.app.redact(text)}\n")
+
+    def move(self, session: str) -> None:
+        """Leave for another session, a new one where no name is given."""
+        self.going = False
+        self.next = msgspec.structs.replace(self.conversation.options, session=session, latest=False)
+
+
+Handler = Callable[[Talk, str], Awaitable[bool]]
+"""Does a command with what follows its name; True asks for a run without a new prompt."""
+
+
+async def _help(talk: Talk, _: str) -> bool:
+    listed = commands("cli")
+    width = max(len(command.usage) for command in listed)
+    category = ""
+    for command in listed:
+        if command.category != category:
+            category = command.category
+            talk.say(talk.paint("bold", category))
+        also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+        talk.say(talk.paint.fit(f"  {command.usage:<{width}}  {command.about}{also}"))
+    return False
+
+
+async def _exit(talk: Talk, _: str) -> bool:
+    talk.going = False
+    return False
+
+
+async def _new(talk: Talk, _: str) -> bool:
+    talk.move("")
+    return False
+
+
+async def _resume(talk: Talk, name: str) -> bool:
+    if not name:
+        raise UsageError("which session?", next="/sessions lists them; write /resume ID")
+    talk.move((await talk.conversation.app.store.find(name)).id)
+    return False
+
+
+async def _sessions(talk: Talk, rest: str) -> bool:
+    if rest and not (rest.isdecimal() and int(rest)):
+        raise UsageError(f"{rest!r} is not a number of sessions", next="write /sessions 20")
+    app = talk.conversation.app
+    rows = await app.store.list(limit=int(rest or 10))
+    talk.say(session_table(rows, talk.paint, now=app.clock.now()).rstrip("\n"))
+    return False
+
+
+async def _title(talk: Talk, title: str) -> bool:
+    conversation = talk.conversation
+    if title:
+        await conversation.app.store.rename(conversation.ref, title)
+    talk.say(one_line((await conversation.transcript()).title) or "This session has no title yet.")
+    return False
+
+
+async def _retry(talk: Talk, _: str) -> bool:
+    state = await talk.conversation.transcript()
+    if not state.messages:
+        raise UsageError("nothing was asked yet")
+    last = state.messages[-1]
+    if last.role == "assistant" and not last.calls:
+        raise UsageError("the last run was answered", next="say what to do differently")
+    return True
+
+
+async def _model(talk: Talk, name: str) -> bool:
+    if name:
+        await talk.conversation.use_model(name)
+        talk.say(f"From now on {talk.conversation.model.name} answers.")
+        return False
+    model = talk.conversation.model
+    known = "" if model.can.known else " (assumed)"
+    talk.say(f"{model.provider}/{model.name} over {model.wire}; a window of {model.can.context:,} tokens{known}")
+    talk.say(model_table(talk.conversation.app.loaded, talk.paint).rstrip("\n"))
+    return False
+
+
+async def _status(talk: Talk, _: str) -> bool:
+    conversation = talk.conversation
+    state = await conversation.transcript()
+    cost = f"${state.usd:.4f}" if state.usd is not None else "price unknown"
+    window = conversation.model.can.context
+    filled = state.last_usage.total
+    rows = {
+        "session": f"{conversation.ref.id} {one_line(state.title)}".strip(),
+        "model": f"{conversation.model.provider}/{conversation.model.name}",
+        "folder": one_line(conversation.env.cwd),
+        "messages": str(len(state.messages)),
+        "tokens": usage_text(state.usage),
+        "cost": cost,
+        "window": f"{filled:,} of {window:,} tokens ({filled / window:.0%})",
+        "approvals": "given without asking (/yolo)" if conversation.options.yolo else "asked for",
+    }
+    for name, value in rows.items():
+        talk.say(f"{talk.paint('dim', f'{name:<10}')} {talk.paint.fit(value, taken=11)}")
+    return False
+
+
+async def _context(talk: Talk, _: str) -> bool:
+    talk.say(context_table(await report(talk.conversation), talk.paint).rstrip("\n"))
+    return False
+
+
+async def _tools(talk: Talk, _: str) -> bool:
+    talk.say(tool_table(talk.conversation.tools, talk.paint).rstrip("\n"))
+    return False
+
+
+async def _yolo(talk: Talk, word: str) -> bool:
+    options = talk.conversation.options
+    if word and word.lower() not in ON:
+        raise UsageError(f"{word!r} is neither on nor off", next="write /yolo on or /yolo off")
+    yolo = ON[word.lower()] if word else not options.yolo
+    talk.conversation.options = msgspec.structs.replace(options, yolo=yolo)
+    talk.say("What would be asked is approved now." if yolo else "Risky calls are asked about again.")
+    return False
+
+
+HANDLERS: Mapping[str, Handler] = {
+    "new": _new,
+    "sessions": _sessions,
+    "resume": _resume,
+    "title": _title,
+    "retry": _retry,
+    "status": _status,
+    "model": _model,
+    "context": _context,
+    "tools": _tools,
+    "yolo": _yolo,
+    "help": _help,
+    "exit": _exit,
+}

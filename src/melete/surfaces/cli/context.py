@@ -1,0 +1,50 @@
+"""`melete context`: what the next request costs, part by part."""
+
+from typing import Any
+
+import click
+import msgspec
+from msgspec import structs
+
+from melete.app.context_report import report
+from melete.app.service import open_conversation
+from melete.app.settings import Loaded
+from melete.surfaces.cli.options import Asked, conversation_options, json_option, painter, settings
+from melete.surfaces.cli.output import err, out
+from melete.surfaces.cli.running import opened, run_async
+from melete.surfaces.cli.tables import context_table
+
+
+@click.command()
+@json_option
+@conversation_options
+def context(as_json: bool, **given: Any) -> int:
+    """Show what the next request costs.
+
+    Part by part, in bytes and in tokens, which are taken as bytes / 4. Without -s or -c: the first request of a new
+    session. Nothing is sent and nothing is stored.
+    """
+    asked = Asked(**given)
+    loaded = settings(asked)
+    if not loaded.settings.model.name:  # the size of a request does not depend on who would answer it
+        loaded = settings(structs.replace(asked, model="none", base_url="http://127.0.0.1"))
+    return run_async(lambda _: _show(loaded, asked, as_json=as_json))
+
+
+async def _show(loaded: Loaded, asked: Asked, *, as_json: bool) -> int:
+    new = not (asked.session or asked.latest)
+    async with (
+        opened(loaded, ephemeral=new or asked.ephemeral) as app,
+        open_conversation(app, asked.options(attended=False)) as conversation,
+    ):
+        rows = await report(conversation)
+        window = conversation.model.can.context
+    if as_json:
+        for row in rows:
+            line = {"group": row.group, "part": row.part, "bytes": row.bytes, "tokens": row.tokens}
+            out(msgspec.json.encode(line).decode() + "\n")
+        return 0
+    out(context_table(rows, painter(loaded)))
+    total = sum(row.tokens for row in rows)
+    err(f"Tokens are bytes / 4. {total:,} of {window:,} fill {total / window:.1%} of the model's window.\n")
+    return 0

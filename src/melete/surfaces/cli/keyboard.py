@@ -1,0 +1,151 @@
+"""Lines typed by a person, for a conversation on an event loop: the main thread types, another thread runs the loop.
+
+So the loop goes on while a line is edited (background processes are read, timers fire), and Ctrl-C reaches whoever it is
+meant for: the line while there is one, the run otherwise.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any
+
+from melete.core.errors import MeleteError
+from melete.core.plugin import Lazy
+from melete.surfaces.cli.output import err, is_terminal
+
+INTERRUPTED = 130
+BY_SIGNAL = 128
+_readline: Lazy[Callable[..., Any]] = Lazy("readline:parse_and_bind")
+_completer: Lazy[Callable[..., Any]] = Lazy("readline:set_completer")
+_delimiters: Lazy[Callable[..., Any]] = Lazy("readline:set_completer_delims")
+
+Answer = asyncio.Future[str]
+
+
+class LineCleared(Exception):
+    """Ctrl-C took back the line that was being typed."""
+
+
+class _Ended(Exception):
+    """A signal asks the program to end."""
+
+
+class Keyboard:
+    """The bridge between the two threads. `interrupt` is called on the loop's thread when Ctrl-C finds no line to clear."""
+
+    def __init__(self, words: Sequence[str] = ()) -> None:
+        self.interrupt: Callable[[], object] = lambda: None
+        self._words = words
+        self._requests: SimpleQueue[tuple[str, Answer] | None] = SimpleQueue()
+        self._request: tuple[str, Answer] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._interrupted = False
+        self._signal = 0
+        self._result: int | BaseException = 0
+
+    async def line(self, prompt: str) -> str:
+        """The next line, without its end; raises EOFError at the end of input, LineCleared after Ctrl-C."""
+        self._interrupted = False
+        if self._signal:
+            raise EOFError
+        answer: Answer = asyncio.get_running_loop().create_future()
+        self._requests.put((prompt, answer))
+        return await answer
+
+    def run(self, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+        """Run `work` on a loop of its own while this thread types; return its status or raise its error."""
+        if is_terminal(sys.stdin):
+            self._edit()
+        before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGHUP)}
+        thread = threading.Thread(target=self._work, args=(work,), name="melete-chat")
+        thread.start()
+        try:
+            while self._attend():
+                pass
+            thread.join()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        if isinstance(self._result, BaseException):
+            raise self._result
+        return BY_SIGNAL + self._signal if self._signal else self._result
+
+    def _work(self, work: Callable[[], Coroutine[Any, Any, int]]) -> None:
+        async def body() -> int:
+            self._loop = asyncio.get_running_loop()
+            return await work()
+
+        try:
+            self._result = asyncio.run(body())
+        except BaseException as error:  # noqa: BLE001 - kept: run() raises it in the other thread
+            self._result = error
+        finally:
+            self._loop = None
+            self._requests.put(None)
+
+    def _attend(self) -> bool:
+        """Type one line for the other thread; False when it has ended."""
+        try:
+            if self._request is None:
+                self._request = self._requests.get()
+            if self._request is None:
+                return False
+            self._type(*self._request)
+        except (KeyboardInterrupt, _Ended):  # not while a line was typed: it is meant for the run
+            self._pass_on()
+        return True
+
+    def _type(self, prompt: str, answer: Answer) -> None:
+        what: str | BaseException
+        try:
+            what = input(prompt)
+        except KeyboardInterrupt:
+            what = LineCleared()
+        except (EOFError, _Ended):
+            what = EOFError()
+        except UnicodeDecodeError:
+            err("melete: that line was not UTF-8; type it again\n")
+            return
+        self._request = None
+        self._give(answer, what)
+
+    def _give(self, answer: Answer, what: str | BaseException) -> None:
+        def settle() -> None:
+            if answer.done():
+                return
+            if isinstance(what, str):
+                answer.set_result(what)
+            else:
+                answer.set_exception(what)
+
+        if self._loop:
+            self._loop.call_soon_threadsafe(settle)
+
+    def _pass_on(self) -> None:
+        if self._interrupted:
+            os._exit(BY_SIGNAL + self._signal if self._signal else INTERRUPTED)
+        self._interrupted = True
+        if self._loop:
+            self._loop.call_soon_threadsafe(self.interrupt)
+
+    def _end(self, number: int, _frame: FrameType | None) -> None:
+        self._signal = number
+        raise _Ended
+
+    def _edit(self) -> None:
+        """History and completion where this Python has readline; plain lines elsewhere."""
+        try:
+            _delimiters.load()(" \t\n")
+            _completer.load()(self._complete)
+            _readline.load()("tab: complete")
+        except MeleteError as error:
+            err(f"melete: lines cannot be edited here: {error.what}\n")
+
+    def _complete(self, text: str, state: int) -> str | None:
+        found = [word for word in self._words if text.startswith("/") and word.startswith(text)]
+        return f"{found[state]} " if state < len(found) else None

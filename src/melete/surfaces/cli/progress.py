@@ -1,0 +1,142 @@
+"""What a run does, on standard error while it goes on: finished calls a line each, what runs now on a line that is taken back."""
+
+from collections.abc import Callable
+
+from melete.core.event import (
+    Answered,
+    Asked,
+    CallDelta,
+    Event,
+    Reply,
+    Retried,
+    RunEnded,
+    RunStarted,
+    Steered,
+    TextDelta,
+    ThinkingDelta,
+    Titled,
+    ToolEnded,
+    ToolProgress,
+    ToolStarted,
+)
+from melete.surfaces.cli.output import err, one_line, visible
+from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.render import ended_line, notes, short_argument, tool_line
+
+Write = Callable[[str], None]
+
+
+class Progress:
+    """Shows the events of a run; with `streaming` the model's text as it is written, else only what it says between calls.
+
+    `asked_elsewhere` leaves questions and answers to whoever puts them to the person.
+    """
+
+    def __init__(
+        self, paint: Paint, redact: Callable[[str], str], *, verbose: bool, streaming: bool = False, write: Write = err
+    ) -> None:
+        self._paint = paint
+        self._redact = redact
+        self._verbose = verbose
+        self._streaming = streaming
+        self._out = write
+        self._started: dict[str, ToolStarted] = {}
+        self._status = ""
+        self._open = ""  # the kind of text whose line is not ended yet
+        self.asked_elsewhere = False
+
+    def show(self, event: Event) -> None:
+        """Show one event; the order is the stream's."""
+        match event:
+            case TextDelta() if self._streaming:
+                self._flow("text", event.text)
+            case ThinkingDelta() if self._verbose:
+                self._flow("thinking", event.text)
+            case TextDelta() | ThinkingDelta() | CallDelta() | ToolProgress():
+                self._delta(event)
+            case ToolStarted():
+                self._started[event.call.id] = event
+                self._running()
+            case ToolEnded():
+                self.line(tool_line(event, self._started.pop(event.result.call, None), self._paint))
+                self._running()
+            case _:
+                self._fact(event)
+
+    def line(self, text: str) -> None:
+        """Write a line of its own."""
+        self.pause()
+        self._out(f"{self._redact(text)}\n")
+
+    def pause(self) -> None:
+        """End the line that is open, so that something else can be written."""
+        if self._open:
+            self._out("\x1b[0m\n" if self._open == "thinking" and self._paint.colours else "\n")
+            self._open = ""
+        if self._status:
+            self._out("\r\x1b[K")
+            self._status = ""
+
+    def _fact(self, event: Event) -> None:
+        match event:
+            case Reply():
+                self._reply(event)
+            case Retried() if self._open == "text":
+                self.line(self._paint("dim", "(what is above is void: the reply broke off)"))
+                self._notes(event)
+            case RunEnded():
+                self._started.clear()
+                self.line(ended_line(event, self._paint))
+            case Steered():
+                self.line(self._paint("cyan", f"» {one_line(event.message.text)}"))
+            case RunStarted() | Titled() if not self._verbose:
+                pass
+            case Asked() | Answered() if self.asked_elsewhere:
+                pass
+            case _:
+                self._notes(event)
+
+    def _notes(self, event: Event) -> None:
+        for line in notes(event, self._paint):
+            self.line(line)
+
+    def _reply(self, reply: Reply) -> None:
+        if self._streaming:
+            self.pause()
+        elif reply.message.calls and reply.message.text:
+            for line in visible(reply.message.text).splitlines():
+                self.line(self._paint("dim", line))
+
+    def _delta(self, event: TextDelta | ThinkingDelta | CallDelta | ToolProgress) -> None:
+        match event:
+            case ToolProgress():
+                self._say(f"… {one_line(event.text)}")
+            case CallDelta() if event.name:
+                self._say(f"… {one_line(event.name)}")
+            case TextDelta() if not self._status:
+                self._say("… answering")
+            case ThinkingDelta() if not self._status:
+                self._say("… thinking")
+            case _:
+                pass
+
+    def _flow(self, kind: str, text: str) -> None:
+        """Write a piece of text where the last one ended; thoughts are dimmed."""
+        if self._open != kind or self._status:
+            self.pause()
+            self._open = kind
+            if kind == "thinking" and self._paint.colours:
+                self._out("\x1b[2m")
+        self._out(visible(self._redact(text)))
+
+    def _running(self) -> None:
+        if self._started:
+            last = list(self._started.values())[-1]
+            more = f" (+{len(self._started) - 1})" if len(self._started) > 1 else ""
+            self._say(f"… {one_line(last.call.name)}{more} {short_argument(last.arguments)}")
+
+    def _say(self, text: str) -> None:
+        """Show what goes on now on a line that the next one replaces; only where a terminal can take a line back."""
+        if self._paint.redraws and not self._open:
+            self._status = self._paint.fit(self._redact(text), taken=1)
+            self._out(f"\r\x1b[K{self._paint('dim', self._status)}")

@@ -1,0 +1,189 @@
+"""Facts as lines for people, the same for a run that is watched and for one that is read later."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from melete.core.event import (
+    Answered,
+    Asked,
+    CancelAsked,
+    Compacted,
+    Fact,
+    Notice,
+    Question,
+    Reply,
+    Retried,
+    RunEnded,
+    RunStarted,
+    Said,
+    Steered,
+    Stop,
+    Titled,
+    ToolEnded,
+    ToolStarted,
+)
+from melete.core.message import Image, Message, Thinking, Usage
+from melete.surfaces.cli.output import one_line, visible
+from melete.surfaces.cli.paint import Paint, columns
+
+MAIN_ARGUMENTS = ("command", "path", "pattern", "query", "question", "url", "name", "action")
+MARKS = {"ok": ("green", "✓"), "denied": ("yellow", "⊘"), "cancelled": ("yellow", "⊘"), "not_run": ("yellow", "⊘")}
+FAILED = ("red", "✗")
+STOPS = {
+    Stop.DONE: "done",
+    Stop.OUT_OF_STEPS: "the limit of steps was reached",
+    Stop.OUT_OF_BUDGET: "the budget is used up",
+    Stop.CONTEXT_FULL: "the conversation no longer fits the model's window",
+    Stop.LOOPING: "it went round in circles",
+    Stop.CANCELLED: "cancelled",
+    Stop.FAILED: "failed",
+}
+RAISE = {
+    Stop.OUT_OF_STEPS: "--max-steps or agent.max_steps raises it",
+    Stop.OUT_OF_BUDGET: "--budget or budget.run and budget.day raise it",
+    Stop.CONTEXT_FULL: "begin a new session, or use a model with a longer window",
+    Stop.LOOPING: "say what to do differently",
+}
+
+
+def facts(fact: Fact, paint: Paint, started: Mapping[str, ToolStarted] | None = None) -> Iterator[str]:
+    """Lines, without their ends, that show a fact; none for what only the program needs. `started` finds a call's arguments."""
+    match fact:
+        case Said() | Steered():
+            yield from _said(fact, paint)
+        case Reply():
+            yield from _reply(fact, paint)
+        case ToolEnded():
+            yield tool_line(fact, (started or {}).get(fact.result.call), paint)
+        case RunEnded():
+            yield ended_line(fact, paint)
+        case _:
+            yield from notes(fact, paint)
+
+
+def notes(fact: object, paint: Paint) -> Iterator[str]:
+    """One line each for what happens beside the conversation."""
+    match fact:
+        case RunStarted():
+            model = f"{fact.provider}/{fact.model}" if fact.provider else fact.model
+            yield paint("dim", paint.fit(f"· run {fact.run} · {model} · {fact.at:%Y-%m-%d %H:%M:%S}"))
+        case Asked():
+            yield paint("yellow", paint.fit(f"? {one_line(fact.question.text)} ({fact.question.id})"))
+        case Answered():
+            yield paint("dim", paint.fit(f"· {answer_text(fact)}"))
+        case CancelAsked():
+            yield paint("dim", f"· cancel: {fact.status}")
+        case Retried():
+            text = f"↻ {one_line(fact.reason)}; again in {fact.delay:.1f} s"
+            yield paint("yellow", paint.fit(text))
+        case Compacted():
+            yield paint("dim", f"· shortened: {fact.tokens_before:,} → {fact.tokens_after:,} tokens")
+        case Titled():
+            yield paint("dim", paint.fit(f"· title: {one_line(fact.title)}"))
+        case Notice():
+            style = {"error": "red", "warning": "yellow"}.get(fact.level, "dim")
+            yield paint(style, f"· {one_line(fact.text)}")
+        case _:
+            return
+
+
+def answer_text(fact: Answered) -> str:
+    """What became of a question, in words."""
+    if fact.status == "timeout":
+        return f"nobody answered {fact.question} in time"
+    by = f" by {fact.by.surface or fact.by.who}" if fact.by and (fact.by.surface or fact.by.who) else ""
+    return f"{one_line(fact.value) or '(empty)'} answered to {fact.question}{by}: {fact.status}"
+
+
+def tool_line(fact: ToolEnded, started: ToolStarted | None, paint: Paint) -> str:
+    """A call on one line: outcome, name, main argument, seconds, and what went wrong."""
+    style, mark = MARKS.get(fact.outcome, FAILED)
+    end = f"  {fact.seconds:.1f} s" if fact.seconds else ""
+    if fact.outcome != "ok":
+        end += f"  {_why(fact)}"
+    name = one_line(fact.result.name)
+    argument = short_argument(started.arguments if started else "")
+    room = paint.width - columns(name) - columns(end) - 4
+    shown = f" {paint.fit(argument, taken=paint.width - room)}" if argument and room > len(name) else ""
+    return f"{paint(style, mark)} {paint('bold', name)}{shown}{paint('dim', paint.fit(end))}"
+
+
+def _why(fact: ToolEnded) -> str:
+    outcome = fact.outcome.replace("_", " ")
+    try:
+        fields = msgspec.json.decode(fact.result.content, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return outcome
+    if isinstance(error := fields.get("error"), str):
+        return f"{outcome}: {one_line(error)}"
+    code = fields.get("exit_code")
+    return outcome if code is None else f"exit status {code}"
+
+
+def short_argument(arguments: str) -> str:
+    """The argument of a call that says most, on one line."""
+    try:
+        fields = msgspec.json.decode(arguments, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return one_line(arguments)
+    texts = {name: value for name, value in fields.items() if isinstance(value, str) and value}
+    for name in MAIN_ARGUMENTS:
+        if name in texts:
+            return one_line(texts[name])
+    return one_line(next(iter(texts.values()), ""))
+
+
+def ended_line(fact: RunEnded, paint: Paint) -> str:
+    """How a run ended, on one line."""
+    parts = [STOPS.get(fact.stop, fact.stop)]
+    if fact.error:
+        parts.append(one_line(fact.error))
+    parts += [f"{fact.steps} step{'' if fact.steps == 1 else 's'}", usage_text(fact.usage)]
+    if fact.cost_usd is not None:
+        parts.append(f"${fact.cost_usd:.4f}")
+    parts.append(f"{fact.seconds:.1f} s")
+    return paint("red" if fact.stop == Stop.FAILED else "dim", f"· {' · '.join(parts)}")
+
+
+def usage_text(usage: Usage) -> str:
+    """Tokens in words: all that were read, and how many of them from a cache; all that were written."""
+    read = usage.input + usage.cache_read + usage.cache_write
+    cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
+    return f"{read:,} tokens in{cached}, {usage.output:,} out"
+
+
+def question_lines(question: Question, paint: Paint) -> Iterator[str]:
+    """A question whole, its choices numbered."""
+    yield paint("yellow", f"? {visible(question.text)}")
+    for line in visible(question.detail).splitlines():
+        yield f"    {line}"
+    for number, choice in enumerate(question.choices, 1):
+        yield f"  {number}  {one_line(choice)}"
+
+
+def _said(fact: Said | Steered, paint: Paint) -> Iterator[str]:
+    by = fact.message.by
+    name = "you" if by is None or by.kind == "person" else by.kind
+    how = " (steering)" if isinstance(fact, Steered) else ""
+    yield ""
+    yield f"{paint('cyan', f'> {name}{how}')} {paint('dim', f'{fact.at:%H:%M:%S}')}"
+    yield from _text(fact.message)
+
+
+def _reply(fact: Reply, paint: Paint) -> Iterator[str]:
+    for part in fact.message.parts:
+        if isinstance(part, Thinking):
+            yield from (paint("dim", line) for line in visible(part.text).splitlines())
+    if fact.message.text:
+        yield ""
+        yield f"{paint('green', '● ' + (fact.model or 'model'))} {paint('dim', f'{fact.at:%H:%M:%S}')}"
+        yield from _text(fact.message)
+
+
+def _text(message: Message) -> Iterator[str]:
+    yield from visible(message.text).splitlines()
+    pictures = sum(isinstance(part, Image) for part in message.parts)
+    if pictures:
+        yield f"[{pictures} picture{'' if pictures == 1 else 's'}]"

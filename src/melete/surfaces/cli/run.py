@@ -1,0 +1,166 @@
+"""`melete run`: one answer on standard output, and nothing else there."""
+
+import os
+import select
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from melete.app.service import Conversation, exit_code, open_conversation, prompt_message
+from melete.app.settings import Loaded
+from melete.core.errors import UsageError
+from melete.core.event import Event, RunEnded, Stop
+from melete.core.message import Message
+from melete.surfaces.cli.options import Asked, attended, conversation_options, json_option, settings
+from melete.surfaces.cli.output import ReaderLeft, err, is_terminal, one_line, out, visible
+from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.progress import Progress
+from melete.surfaces.cli.render import RAISE, STOPS
+from melete.surfaces.cli.running import Interrupts, opened, run_async
+from melete.surfaces.cli.watch import Show, run_watched
+
+LARGEST_INPUT = 10_000_000
+SILENT_SECONDS = 5.0
+FROM_STDIN = "-"
+
+
+@click.command()
+@click.argument("prompt", nargs=-1)
+@json_option
+@conversation_options
+def run(prompt: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Answer PROMPT.
+
+    Standard output gets the answer and nothing else.
+
+    PROMPT - reads it from standard input. Text on a pipe beside a PROMPT belongs to it. With -c or -s and no PROMPT the
+    session goes on where it stopped.
+    """
+    asked = Asked(**given)
+    loaded = settings(asked)
+    text = whole_prompt(prompt)
+    goes_on = bool(asked.session or asked.latest)
+    images = [Path(name) for name in asked.images]
+    if not text.strip() and not images and not goes_on:
+        raise UsageError("there is no prompt", next='write: melete run "…"')
+    message = prompt_message(text, images) if text.strip() or images else None
+    return run_async(lambda interrupts: _answer(loaded, asked, message, as_json=as_json, interrupts=interrupts))
+
+
+async def _answer(
+    loaded: Loaded, asked: Asked, prompt: Message | None, *, as_json: bool, interrupts: Interrupts
+) -> int:
+    async with (
+        opened(loaded, ephemeral=asked.ephemeral) as app,
+        open_conversation(app, asked.options(attended=attended())) as conversation,
+    ):
+        if prompt is None and not await _unfinished(conversation):
+            err(f"melete: session {conversation.ref.id} has nothing left to do; give it a prompt to go on\n")
+            return 0
+        interrupts.stop = conversation.cancel
+        ended, left = await _run(conversation, asked, prompt, as_json=as_json)
+        if left:
+            raise ReaderLeft
+        if not as_json:
+            _show(ended, app.redact(ended.text), session=conversation.ref.id, stored=not asked.ephemeral)
+        return exit_code(ended)
+
+
+async def _run(
+    conversation: Conversation, asked: Asked, prompt: Message | None, *, as_json: bool
+) -> tuple[RunEnded, bool]:
+    """Run with what is to be shown shown; the second value says that nobody reads standard output any more."""
+    redact = conversation.app.redact
+    paint = Paint(sys.stderr, conversation.app.loaded.variables)
+    progress = Progress(paint, redact, verbose=asked.verbose)
+    left = False
+
+    def print_event(event: Event) -> None:
+        nonlocal left
+        if left:
+            return
+        try:
+            out(redact(msgspec.json.encode(event).decode()) + "\n")
+        except ReaderLeft:  # stop the work too; its results are stored
+            left = True
+            conversation.cancel()
+
+    shows: list[Show] = [print_event] if as_json else []
+    if asked.verbose or (is_terminal(sys.stderr) and not as_json):
+        shows.append(progress.show)
+    asking = progress if conversation.options.attended else None
+    return await run_watched(conversation, prompt, shows=shows, asking=asking, paint=paint), left
+
+
+async def _unfinished(conversation: Conversation) -> bool:
+    """Whether the model still owes the session something: an answer, results of calls, or a message that waits."""
+    async with conversation.app.store.claim(conversation.ref) as session:
+        messages = session.messages
+        waiting = any(message.kind in ("steer", "queue") for message in session.pending())
+        return waiting or bool(messages and (messages[-1].role != "assistant" or messages[-1].calls))
+
+
+def _show(ended: RunEnded, text: str, *, session: str, stored: bool) -> None:
+    """The answer on standard output, and on standard error why there is none or why it stopped early."""
+    kept = f"; go on with: melete run -s {session}" if stored else ""
+    if text and (ended.stop == Stop.DONE or ended.stop in Stop.LIMITS):
+        shown = visible(text) if is_terminal(sys.stdout) else text
+        out(shown if shown.endswith("\n") else f"{shown}\n")
+    if ended.stop == Stop.FAILED:
+        err(f"melete: {one_line(ended.error or 'the run failed')}{kept}\n")
+    elif ended.stop == Stop.CANCELLED:
+        err(f"melete: cancelled{kept}\n")
+    elif ended.stop in Stop.LIMITS:
+        why = f" ({one_line(ended.error)})" if ended.error else ""
+        err(f"melete: {STOPS[ended.stop]}{why}; {RAISE[ended.stop]}{kept}\n")
+
+
+# ---- the prompt ------------------------------------------------------------------------------------------------------
+
+
+def whole_prompt(words: Sequence[str]) -> str:
+    """The prompt from the command line and standard input together; raises UsageError for one that is too long."""
+    if list(words) == [FROM_STDIN]:
+        return _read_stdin(patient=True)
+    text = " ".join(words)
+    piped = _read_stdin(patient=not text) if _is_piped() else ""
+    if text and piped.strip():
+        return f"{text}\n\n<stdin>\n{piped.rstrip()}\n</stdin>"
+    return text or piped
+
+
+def _is_piped() -> bool:
+    """Whether something may come through standard input: a pipe, a file or a socket, no terminal and no device."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):  # closed, or none at all
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+
+
+def _read_stdin(*, patient: bool) -> str:
+    """Standard input to its end. Without patience a silent pipe, which may be open by accident, is given up."""
+    try:
+        descriptor = sys.stdin.fileno()
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError("there is no standard input to read the prompt from", next="give it as an argument") from error
+    if not patient and not select.select([descriptor], [], [], SILENT_SECONDS)[0]:
+        err(
+            f"melete: warning: standard input is open but silent for {SILENT_SECONDS:.0f} s; going on without it "
+            "(close it with </dev/null, or use `melete run -` to wait)\n"
+        )
+        return ""
+    data = bytearray()
+    while piece := os.read(descriptor, 1 << 20):
+        data += piece
+        if len(data) > LARGEST_INPUT:
+            raise UsageError(
+                f"standard input holds more than {LARGEST_INPUT // 1_000_000} MB",
+                next="put it into a file and name the file in the prompt",
+            )
+    return data.decode("utf-8", "replace")

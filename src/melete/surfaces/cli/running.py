@@ -1,0 +1,89 @@
+"""Running a command's asynchronous part: signals, the log file, and the exit status that follows from them."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from melete.app.logs import logging_to
+from melete.app.settings import Loaded
+from melete.app.wire import Melete, open_melete
+from melete.core.errors import MeleteError, UsageError
+from melete.surfaces.cli.output import ReaderLeft, err, visible
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+BY_SIGNAL = 128
+log = logging.getLogger("melete.cli")
+
+
+class Interrupts:
+    """What a signal does: the first one calls `stop`, the second ends the process at once."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+        self.stop: Callable[[], object] = lambda: None
+
+    @property
+    def status(self) -> int:
+        """The exit status that the signal asks for; 0 when there was none."""
+        return BY_SIGNAL + self.signal if self.signal else 0
+
+    def take(self, number: int) -> None:
+        """A signal has arrived."""
+        if self.signal:
+            os._exit(BY_SIGNAL + number)
+        self.signal = number
+        self.stop()
+
+    def install(self) -> None:
+        """Take the signals that are not ignored, until the event loop closes."""
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, self.take, number)
+
+
+def run_async(work: Callable[[Interrupts], Awaitable[int]]) -> int:
+    """Run `work` to its end and return its status; a signal cancels it, unless it sets `stop` to something gentler."""
+    interrupts = Interrupts()
+
+    async def body() -> int:
+        task = asyncio.current_task()
+        if task is not None:
+            interrupts.stop = task.cancel
+        interrupts.install()
+        return await work(interrupts)
+
+    try:
+        status = asyncio.run(body())
+    except asyncio.CancelledError:
+        if not interrupts.signal:
+            raise
+        return interrupts.status
+    return interrupts.status or status
+
+
+@asynccontextmanager
+async def opened(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenerator[Melete]:
+    """The wired application; what goes wrong inside is kept in the log file with its traceback."""
+    async with AsyncExitStack() as stack:
+        app = await stack.enter_async_context(open_melete(loaded, ephemeral=ephemeral))
+        if not ephemeral:
+            stack.enter_context(logging_to(loaded.home, redact=app.redact, on_failure=_not_logged))
+        try:
+            yield app
+        except ReaderLeft:
+            raise
+        except MeleteError as error:
+            level = logging.INFO if error.exit_code == UsageError.exit_code else logging.ERROR
+            log.log(level, "%s", error, exc_info=level == logging.ERROR)
+            raise
+        except Exception:
+            log.exception("a command failed")
+            raise
+
+
+def _not_logged(reason: str) -> None:
+    err(f"melete: warning: {visible(reason)}\n")

@@ -1,0 +1,226 @@
+"""What every implementation of a port must do: the same checks for the real ones and for the twins. Part `testing`.
+
+A check is an async function that is given the thing and raises AssertionError. With pytest:
+
+    @pytest.mark.parametrize("check", suites.ENVIRONMENT, ids=lambda check: check.__name__)
+    def test_my_environment(check, tmp_path):
+        asyncio.run(check(MyEnvironment(tmp_path)))
+
+An environment starts with an empty working folder and knows `true` `false` `echo` `cat` `pwd` `sleep`, as every POSIX system does.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from melete.core.channel import Channel, Incoming, Outgoing
+from melete.core.errors import EnvironmentFailure
+from melete.core.message import Text
+from melete.core.ports import Clock, Environment
+
+Check = Callable[[Environment], Awaitable[None]]
+
+
+def same(got: object, wanted: object, what: str) -> None:
+    """Raise AssertionError that shows both when they differ."""
+    if got != wanted:
+        raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
+
+
+async def raises(kind: type[BaseException], doing: Awaitable[Any], what: str) -> None:
+    """Raise AssertionError unless awaiting raises an error of this kind."""
+    try:
+        got = await doing
+    except kind:
+        return
+    raise AssertionError(f"{what}: got {got!r}, wanted {kind.__name__}")
+
+
+# ---- an environment: programs ----------------------------------------------------------------------------------------
+
+
+async def exit_status_and_output(place: Environment) -> None:
+    """A program's status and output come back; what it reads is what it was sent."""
+    same((await place.exec(["true"])).code, 0, "status of true")
+    same((await place.exec(["false"])).code, 1, "status of false")
+    same((await place.exec(["echo", "a  b", "ü"])).output, "a  b ü\n".encode(), "output of echo")
+    same((await place.exec(["cat"], stdin=b"\x00\xff")).output, b"\x00\xff", "output of cat")
+    same((await place.exec(["cat"])).output, b"", "output of cat without input")
+
+
+async def one_shell_command(place: Environment) -> None:
+    """`bash -c` is there."""
+    done = await place.exec(["bash", "-c", "echo 'hello there'"])
+    same((done.code, done.output), (0, b"hello there\n"), "a shell command")
+    same((await place.exec(["bash", "-c", "no-such-program-anywhere"])).code, 127, "an unknown command")
+
+
+async def working_folder(place: Environment) -> None:
+    """Programs run in the working folder unless told otherwise; a folder that is missing is a failure."""
+    same((await place.exec(["pwd"])).output.decode().strip(), place.cwd, "the working folder")
+    await place.write("inner/file", b"")
+    inner = f"{place.cwd}/inner"
+    same((await place.exec(["pwd"], cwd="inner")).output.decode().strip(), inner, "a folder below it")
+    await raises(EnvironmentFailure, place.exec(["pwd"], cwd="missing"), "a missing folder")
+
+
+async def deadline(place: Environment) -> None:
+    """A program that passes its deadline is killed, and the result says so."""
+    before = time.monotonic()
+    done = await place.exec(["sleep", "60"], timeout=0.1)
+    same((done.code, done.timed_out), (None, True), "a program past its deadline")
+    same(time.monotonic() - before < 30, True, "waiting for it has an end")  # noqa: PLR2004 - half its time
+
+
+async def bounded_output(place: Environment) -> None:
+    """Output above the limit loses its middle, and the result says how much."""
+    done = await place.exec(["cat"], stdin=b"a" * 5000 + b"z" * 5000, limit=1000)
+    same(done.dropped > 0, True, "something was dropped")
+    same(len(done.output) <= 1000 + 200, True, "about the limit is kept")
+    same((done.output[:100], done.output[-100:]), (b"a" * 100, b"z" * 100), "head and tail are kept")
+
+
+async def unknown_program(place: Environment) -> None:
+    """What cannot be started is a failure, not a result."""
+    await raises(EnvironmentFailure, place.exec(["no-such-program-anywhere"]), "an unknown program")
+    await raises(EnvironmentFailure, place.start(["no-such-program-anywhere"]), "an unknown program, started")
+
+
+async def started_program(place: Environment) -> None:
+    """A started program is sent input, gives output, and ends."""
+    process = await place.start(["cat"])
+    await process.write(b"one ")
+    await process.write(b"two")
+    await process.close_stdin()
+    await raises(EnvironmentFailure, process.write(b"three"), "writing after the end of input")
+    output = b""
+    while piece := await process.read():
+        output += piece
+    same(output, b"one two", "output of a started program")
+    same(await process.read(), b"", "output after the end")
+    same(await process.wait(), 0, "its status")
+
+
+async def killed_program(place: Environment) -> None:
+    """A started program can be killed, and killed again."""
+    process = await place.start(["sleep", "60"])
+    await process.kill()
+    await process.kill()
+    same(await process.wait() < 0, True, "the status of a killed program is negative")
+
+
+async def closed(place: Environment) -> None:
+    """Nothing runs in a closed environment; what ran there has ended; closing twice is harmless."""
+    process = await place.start(["sleep", "60"])
+    await place.aclose()
+    same(await process.wait() < 0, True, "a program that ran when it was closed")
+    await place.aclose()
+    await raises(EnvironmentFailure, place.exec(["true"]), "running in a closed environment")
+
+
+# ---- an environment: files -------------------------------------------------------------------------------------------
+
+
+async def files_are_written_and_read(place: Environment) -> None:
+    """Bytes come back as they were written; folders are made; parts can be read; paths may be relative or absolute."""
+    data = bytes(range(256))
+    await place.write("deep/down/file.bin", data)
+    same(await place.read("deep/down/file.bin"), data, "the file")
+    same(await place.read(f"{place.cwd}/deep/../deep/down/file.bin"), data, "the file under another name")
+    same(await place.read("deep/down/file.bin", offset=10, limit=5), data[10:15], "a part")
+    same(await place.read("deep/down/file.bin", offset=250), data[250:], "the end")
+    same(await place.read("deep/down/file.bin", offset=999), b"", "behind the end")
+    await place.write("deep/down/file.bin", b"short")
+    same(await place.read("deep/down/file.bin"), b"short", "the file that replaced it")
+
+
+async def files_are_described(place: Environment) -> None:
+    """`stat` tells files from folders, and what is missing from both; `list` is sorted."""
+    await place.write("b.txt", b"12345")
+    await place.write("a/inner", b"")
+    found, folder = await place.stat("b.txt"), await place.stat("a")
+    same(found and (found.kind, found.size), ("file", 5), "a file")
+    same(folder and folder.kind, "folder", "a folder")
+    same(await place.stat("missing"), None, "what is missing")
+    same(await place.stat("b.txt/below"), None, "what is below a file")
+    same([(e.name, e.kind) for e in await place.list(".")], [("a", "folder"), ("b.txt", "file")], "the list")
+
+
+async def files_are_moved_and_removed(place: Environment) -> None:
+    """Moving replaces what is there; the folder of a removed file stays."""
+    await place.write("one", b"1")
+    await place.write("two", b"2")
+    await place.rename("one", "two")
+    same(await place.read("two"), b"1", "the moved file")
+    same(await place.stat("one"), None, "the old name")
+    await place.rename("two", "new/folder/two")
+    same(await place.read("new/folder/two"), b"1", "a file moved into a new folder")
+    await place.remove("new/folder/two")
+    same([entry.name for entry in await place.list("new/folder")], [], "the folder that it left")
+
+
+async def files_that_cannot_be_used(place: Environment) -> None:
+    """Each failure is the OSError that `open` would raise."""
+    await place.write("file", b"")
+    await place.write("folder/file", b"")
+    await raises(FileNotFoundError, place.read("missing"), "reading what is missing")
+    await raises(IsADirectoryError, place.read("folder"), "reading a folder")
+    await raises(NotADirectoryError, place.read("file/below"), "reading below a file")
+    await raises(IsADirectoryError, place.write("folder", b""), "writing over a folder")
+    await raises(NotADirectoryError, place.write("file/below", b""), "writing below a file")
+    await raises(FileNotFoundError, place.list("missing"), "listing what is missing")
+    await raises(NotADirectoryError, place.list("file"), "listing a file")
+    await raises(FileNotFoundError, place.remove("missing"), "removing what is missing")
+    await raises(FileNotFoundError, place.rename("missing", "x"), "moving what is missing")
+
+
+ENVIRONMENT: Sequence[Check] = (
+    exit_status_and_output, one_shell_command, working_folder, deadline, bounded_output, unknown_program, started_program,
+    killed_program, closed, files_are_written_and_read, files_are_described, files_are_moved_and_removed,
+    files_that_cannot_be_used,
+)  # fmt: skip
+
+
+# ---- a clock ---------------------------------------------------------------------------------------------------------
+
+
+async def clock_has_a_zone(clock: Clock) -> None:
+    """The time says where it is valid."""
+    same(clock.now().utcoffset() is not None, True, "the time has a zone")
+
+
+async def clock_does_not_run_back(clock: Clock) -> None:
+    """No look shows an earlier time than the one before."""
+    seen = [clock.now() for _ in range(100)]
+    same(seen, sorted(seen), "the order of times")
+
+
+CLOCK: Sequence[Callable[[Clock], Awaitable[None]]] = (clock_has_a_zone, clock_does_not_run_back)
+
+
+# ---- a channel -------------------------------------------------------------------------------------------------------
+
+Deliver = Callable[[Incoming], None]
+
+
+async def channel_sends(channel: Channel, _: Deliver, clock: Clock) -> None:  # noqa: ARG001 - one form for all
+    """Each message gets an id of its own; a repeated key, where it makes a difference, gets the same one."""
+    first = await channel.send("here", Outgoing(text="one", key="k1"))
+    second = await channel.send("here", Outgoing(text="two", key="k2"))
+    same(bool(first and second) and first != second, True, "ids of two messages")
+
+
+async def channel_receives(channel: Channel, deliver: Deliver, clock: Clock) -> None:
+    """Messages come in the order in which the platform delivered them."""
+    words = ["one", "two", "three"]
+    for word in words:
+        deliver(Incoming(address="here", person="ann", parts=(Text(text=word),), key=word, at=clock.now()))
+    got: list[str] = []
+    async for message in channel.receive():
+        got.append(message.key)
+        if len(got) == len(words):
+            break
+    same(got, words, "the order of messages")
+
+
+CHANNEL: Sequence[Callable[[Channel, Deliver, Clock], Awaitable[None]]] = (channel_sends, channel_receives)

@@ -1,0 +1,1 @@
+"""One behaviour that a user can see in each file, through the whole application."""

@@ -1,0 +1,61 @@
+"""A prompt that does not fit makes old tool results give way once; when nothing can, the run ends and says so."""
+
+import asyncio
+from pathlib import Path
+
+from melete.app.service import exit_code
+from melete.core.event import Compacted
+from melete.core.message import Usage
+from melete.testing import Call, Fault, Say, ScriptedModel
+from tests.talking import talk
+
+SMALL = Usage(input=100, output=10)
+LONG = [Call("terminal", {"command": f"seq {n}000 {n}900"}, usage=SMALL) for n in range(1, 8)]
+
+
+def test_old_results_are_pruned_and_the_request_is_sent_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with talk(model, tmp_path / "work") as here:
+            ended = await here.say("Count a lot.")
+            (compacted,) = await here.facts(Compacted)
+            results = await here.results()
+        assert (ended.stop, ended.text) == ("done", "It fitted.")
+        assert len(model.requests) == 9
+        full, short = here.messages(7), here.messages(8)
+        assert len(model.requests[8].body) < len(model.requests[7].body)
+        assert [message["role"] for message in short] == [message["role"] for message in full]
+        assert "pruned" in short[3]["content"]
+        assert short[-8:] == full[-8:]
+        assert "1900" in results[0]["output"]
+        assert compacted.tokens_after < compacted.tokens_before
+
+    with ScriptedModel([*LONG, Fault("overflow"), Say("It fitted.")]) as model:
+        asyncio.run(main())
+
+
+def test_the_providers_count_above_the_threshold_prunes_before_it_is_too_late(tmp_path: Path) -> None:
+    async def main() -> None:
+        variables = {"MELETE_CONTEXT_LENGTH": "10000"}
+        async with talk(model, tmp_path / "work", variables=variables) as here:
+            ended = await here.say("Count a lot.")
+            compacted = await here.facts(Compacted)
+        assert ended.stop == "done"
+        assert len(compacted) == 1
+
+    full = Call("terminal", {"command": "true"}, usage=Usage(input=6_000, output=10))
+    with ScriptedModel([*LONG, full, Say("Done.")]) as model:
+        asyncio.run(main())
+
+
+def test_when_nothing_can_be_pruned_the_run_says_so(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with talk(model, tmp_path / "work") as here:
+            ended = await here.say("A very long prompt.")
+            assert not await here.facts(Compacted)
+        assert ended.stop == "context_full"
+        assert exit_code(ended) == 3
+        assert ended.error
+
+    with ScriptedModel([Fault("overflow"), Say("never")]) as model:
+        asyncio.run(main())
+    assert len(model.requests) == 1

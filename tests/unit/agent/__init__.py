@@ -1,0 +1,1 @@
+"""The loop and the one door to every tool, piece by piece."""

@@ -1,0 +1,187 @@
+"""Which model, where, with which key."""
+
+from pathlib import Path
+
+import pytest
+
+from melete.app.catalog import model_spec
+from melete.app.settings import load
+from melete.app.vendors import address, is_loopback, proxy_for, vendors
+from melete.core.errors import ConfigError, NoModelError
+from melete.core.model import Role
+from melete.models.spec import ModelSpec
+
+
+def spec(tmp_path: Path, flags: dict[str, object] | None = None, role: Role = "main", /, **variables: str) -> ModelSpec:
+    return model_spec(load(flags, environ={"HOME": str(tmp_path), **variables}), role)
+
+
+def fails(tmp_path: Path, **variables: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        spec(tmp_path, **variables)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+def test_without_a_model_the_ways_to_get_one_are_listed(tmp_path: Path) -> None:
+    with pytest.raises(NoModelError) as caught:
+        spec(tmp_path)
+    for way in (
+        "-m PROVIDER/NAME",
+        "MELETE_MODEL=",
+        "config set model.name",
+        "ollama/",
+        "MELETE_BASE_URL",
+        "melete demo",
+    ):
+        assert way in str(caught.value)
+    with pytest.raises(NoModelError, match="-m groq/NAME"):
+        spec(tmp_path, GROQ_API_KEY="12345678")
+    with pytest.raises(NoModelError, match="no model is named for localhost"):
+        spec(tmp_path, MELETE_BASE_URL="http://localhost:1/v1")
+
+
+def test_a_provider_before_the_name_gives_address_wire_and_key(tmp_path: Path) -> None:
+    found = spec(tmp_path, MELETE_MODEL="openai/gpt-x", OPENAI_API_KEY=" sk-1 ", GROQ_API_KEY="gsk")
+    assert (found.model, found.provider, found.base_url) == ("gpt-x", "openai", "https://api.openai.com/v1")
+    assert (found.wire, found.api_key, found.key_variable) == ("openai-chat", "sk-1", "OPENAI_API_KEY")
+    assert found.quirks.max_tokens == "max_completion_tokens"
+
+
+def test_a_slash_without_a_known_provider_belongs_to_the_name(tmp_path: Path) -> None:
+    found = spec(tmp_path, MELETE_MODEL="meta-llama/llama", OPENROUTER_API_KEY="k")
+    assert (found.provider, found.model) == ("openrouter", "meta-llama/llama")
+    found = spec(tmp_path, MELETE_MODEL="openrouter/openai/gpt-x", OPENROUTER_API_KEY="k")
+    assert (found.provider, found.model) == ("openrouter", "openai/gpt-x")
+
+
+def test_with_a_base_url_the_name_is_whole(tmp_path: Path) -> None:
+    found = spec(tmp_path, MELETE_MODEL="openai/gpt-x", MELETE_BASE_URL="http://127.0.0.1:8000/v1")
+    assert (found.model, found.provider, found.api_key, found.wire) == ("openai/gpt-x", "", "", "openai-chat")
+    assert found.vendor == "127.0.0.1"
+    assert spec(tmp_path, MELETE_MODEL="m", MELETE_BASE_URL="http://[::1]:80/", MELETE_WIRE="w").wire == "w"
+
+
+def test_a_base_url_of_a_vendor_gets_its_key_and_dialect(tmp_path: Path) -> None:
+    found = spec(tmp_path, MELETE_MODEL="m", MELETE_BASE_URL="https://api.openai.com/v1/", OPENAI_API_KEY="k")
+    assert (found.provider, found.api_key, found.quirks.cache_key) == ("openai", "k", True)
+
+
+def test_a_vendors_key_is_never_sent_to_another_host(tmp_path: Path) -> None:
+    message = fails(tmp_path, MELETE_MODEL="m", MELETE_BASE_URL="https://api.example.com/v1", OPENAI_API_KEY="k")
+    assert "no key for api.example.com; put MELETE_API_KEY=" in message
+    assert spec(tmp_path, MELETE_MODEL="m", MELETE_BASE_URL="http://localhost:1", OPENAI_API_KEY="k").api_key == ""
+
+
+def test_a_provider_in_the_settings_takes_the_name_whole_unless_the_name_is_newer(tmp_path: Path) -> None:
+    (tmp_path / ".melete").mkdir()
+    (tmp_path / ".melete" / "config.yaml").write_text("model:\n  name: openrouter/auto\n  provider: openrouter\n")
+    keys = {"OPENROUTER_API_KEY": "or", "GROQ_API_KEY": "gq"}
+    assert spec(tmp_path, **keys).model == "openrouter/auto"
+    newer = spec(tmp_path, {"model.name": "groq/llama"}, **keys)
+    assert (newer.provider, newer.model, newer.api_key) == ("groq", "llama", "gq")
+    plain = spec(tmp_path, {"model.name": "qwen/qwen"}, **keys)
+    assert (plain.provider, plain.model) == ("openrouter", "qwen/qwen")
+
+
+def test_melete_api_key_goes_first_and_to_the_main_endpoint_only(tmp_path: Path) -> None:
+    variables = {"MELETE_MODEL": "groq/big", "MELETE_API_KEY": "own", "GROQ_API_KEY": "gq", "OPENAI_API_KEY": "oa"}
+    flags: dict[str, object] = {"auxiliary.compact": "openai/small", "auxiliary.title": "groq/tiny"}
+    assert spec(tmp_path, flags, **variables).api_key == "own"
+    other = spec(tmp_path, flags, "compact", **variables)
+    assert (other.provider, other.model, other.api_key) == ("openai", "small", "oa")
+    same = spec(tmp_path, flags, "title", **variables)
+    assert (same.provider, same.model, same.api_key) == ("groq", "tiny", "own")
+    assert spec(tmp_path, flags, "review", **variables) == spec(tmp_path, flags, **variables)
+
+
+def test_the_key_of_a_base_url_that_was_set_aside_goes_nowhere_else(tmp_path: Path) -> None:
+    variables = {"MELETE_BASE_URL": "https://mine.example/v1", "MELETE_API_KEY": "own", "GROQ_API_KEY": "gq"}
+    aside: dict[str, object] = {"model.base_url": ""}
+    assert spec(tmp_path, MELETE_MODEL="groq/m", **variables).api_key == "own"
+    assert spec(tmp_path, aside, MELETE_MODEL="groq/m", **variables).api_key == "gq"
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY"):
+        spec(tmp_path, aside, MELETE_MODEL="openai/m", **variables)
+
+
+def test_context_length_and_timeouts_are_the_main_models(tmp_path: Path) -> None:
+    flags: dict[str, object] = {"model.timeouts.connect": 3, "auxiliary.title": "ollama/t"}
+    variables = {"MELETE_MODEL": "ollama/m", "MELETE_CONTEXT_LENGTH": "32768"}
+    found = spec(tmp_path, flags, **variables)
+    assert (found.can.context, found.can.known, found.timeouts.connect) == (32_768, True, 3.0)
+    assert spec(tmp_path, flags, "title", **variables).can.known is False
+
+
+def test_one_key_decides_and_several_ask(tmp_path: Path) -> None:
+    assert spec(tmp_path, MELETE_MODEL="grok", XAI_API_KEY="k").provider == "xai"
+    message = fails(tmp_path, MELETE_MODEL="m", XAI_API_KEY="k", GROQ_API_KEY="k")
+    assert "write groq/m or xai/m" in message
+    assert "which provider serves m?; write PROVIDER/m" in fails(tmp_path, MELETE_MODEL="m")
+
+
+def test_what_is_wrong_is_said_with_the_fix(tmp_path: Path) -> None:
+    assert "no key for openai; put OPENAI_API_KEY=" in fails(tmp_path, MELETE_MODEL="openai/x")
+    asked = fails(tmp_path, MELETE_MODEL="openai/x", OPENROUTER_API_KEY="k")
+    assert "openrouter/openai/x" in asked
+    assert "names a provider and no model" in fails(tmp_path, MELETE_MODEL="openai/")
+    spaced = fails(tmp_path, MELETE_MODEL="openai/x", OPENAI_API_KEY="sk-hidden # my key")
+    assert "OPENAI_API_KEY cannot be a key" in spaced
+    assert "hidden" not in spaced
+    with pytest.raises(ConfigError, match="did you mean openai"):
+        spec(tmp_path, {"model.provider": "opnai", "model.name": "x"})
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["localhost:8000/v1", "ftp://h/v1", "http://", "http:///v1", "http://h:99999/", "http://h:0", "http://[::1", "a b"],
+)
+def test_what_is_no_address_is_refused(tmp_path: Path, url: str) -> None:
+    assert fails(tmp_path, MELETE_MODEL="m", MELETE_BASE_URL=url).startswith("MELETE_BASE_URL: ")
+
+
+def test_a_password_in_an_address_is_refused_unshown(tmp_path: Path) -> None:
+    message = fails(tmp_path, MELETE_MODEL="m", MELETE_BASE_URL="https://me:hidden@h/v1")
+    assert "holds a password" in message
+    assert "hidden" not in message
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("localhost", True), ("a.localhost", True), ("127.8.9.1", True), ("::1", True), ("localhost.evil.com", False),
+        ("127.0.0.1.evil.com", False), ("0.0.0.0", False), ("10.0.0.1", False), ("", False),
+    ],
+)  # fmt: skip
+def test_loopback_is_told_by_the_address_alone(host: str, here: bool) -> None:
+    assert is_loopback(host) is here
+
+
+@pytest.mark.parametrize(
+    ("url", "variables", "proxy"),
+    [
+        ("https://h/v1", {"https_proxy": "http://p:1"}, "http://p:1"),
+        ("https://h/v1", {"HTTPS_PROXY": "http://p:1"}, "http://p:1"),
+        ("http://h/v1", {"https_proxy": "http://p:1"}, ""),
+        ("http://h/v1", {"ALL_PROXY": "http://q:1"}, "http://q:1"),
+        ("https://a.h.org/", {"all_proxy": "http://q", "no_proxy": "x, .h.org"}, ""),
+        ("https://a.h.org/", {"all_proxy": "http://q", "no_proxy": "h.org"}, ""),
+        ("https://ah.org/", {"all_proxy": "http://q", "no_proxy": "h.org"}, "http://q"),
+        ("https://h.org:8/", {"all_proxy": "http://q", "no_proxy": "h.org:9"}, "http://q"),
+        ("https://h.org:9/", {"all_proxy": "http://q", "no_proxy": "h.org:9"}, ""),
+        ("https://h.org/", {"all_proxy": "http://q", "no_proxy": "*"}, ""),
+        ("http://127.0.0.1:5/", {"http_proxy": "http://q"}, ""),
+    ],
+)
+def test_the_usual_variables_choose_the_proxy(url: str, variables: dict[str, str], proxy: str) -> None:
+    assert proxy_for(address(url, where="x"), variables) == proxy
+
+
+def test_every_vendor_of_the_catalogue_is_whole() -> None:
+    names = "openai openrouter deepseek groq mistral xai together fireworks ollama llamacpp vllm lmstudio"
+    assert list(vendors()) == names.split()
+    for name, vendor in vendors().items():
+        parts = address(vendor.base_url, where=name)
+        assert parts.scheme == ("http" if vendor.local else "https")
+        assert vendor.wire == "openai-chat"
+        assert vendor.key.endswith("_API_KEY")
+    assert len({vendor.key for vendor in vendors().values()}) == len(vendors())

@@ -1,0 +1,130 @@
+"""What the doctor sees, and that it always gets to the end."""
+
+import os
+import socket
+from pathlib import Path
+
+from melete.app.doctor import Check, checks, worst
+from melete.app.settings import find_home
+from melete.testing import ScriptedModel
+from melete.testing.server import Connection, LoopbackServer, Received
+
+
+def examine(tmp_path: Path, *, online: bool = False, **variables: str) -> dict[str, Check]:
+    environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], **variables}
+    found = list(checks(environ=environ, online=online))
+    assert all(check.fix for check in found if check.status != "ok"), found
+    return {check.name: check for check in found}
+
+
+def test_an_empty_home_is_fine_and_a_model_is_asked_for(tmp_path: Path) -> None:
+    found = examine(tmp_path)
+    assert (found["model"].status, found["model"].text) == ("warn", "no model is configured")
+    assert {
+        name: found[name].status for name in ("python", "sockets", "home", "settings", "sqlite", "logs", "bash")
+    } == (dict.fromkeys(("python", "sockets", "home", "settings", "sqlite", "logs", "bash"), "ok"))
+    assert not (tmp_path / ".melete").exists()
+
+
+def test_files_that_others_may_read_are_named(tmp_path: Path) -> None:
+    home = tmp_path / ".melete"
+    home.mkdir(mode=0o755)
+    (home / ".env").write_text("A_KEY=1\n")
+    (home / ".env").chmod(0o644)
+    found = examine(tmp_path)
+    assert found["home"].fix == "chmod 700 ~/.melete"
+    assert found["keys"].fix == "chmod 600 ~/.melete/.env"
+    home.chmod(0o700)
+    (home / ".env").chmod(0o600)
+    found = examine(tmp_path)
+    assert (found["home"].status, found["keys"].status) == ("ok", "ok")
+
+
+def test_broken_settings_do_not_stop_the_rest(tmp_path: Path) -> None:
+    (tmp_path / ".melete").mkdir()
+    (tmp_path / ".melete" / "config.yaml").write_text("agnet: 1\nb: 2\n")
+    found = examine(tmp_path)
+    assert found["settings"].status == "fail"
+    assert found["settings"].text == "~/.melete/config.yaml:1: unknown key agnet"
+    assert "did you mean agent?" in found["settings"].fix
+    assert "sqlite" in found
+    assert "model" not in found
+    assert worst(found.values()) == "fail"
+
+
+def test_a_home_that_is_a_file_and_a_profile_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / ".melete").write_text("")
+    assert "move that file away" in examine(tmp_path)["home"].fix
+    assert "is not the name of a profile" in examine(tmp_path, MELETE_PROFILE="../x")["home"].text
+
+
+def test_a_server_on_this_machine_is_asked_at_once(tmp_path: Path) -> None:
+    with ScriptedModel() as server:
+        found = examine(tmp_path, MELETE_BASE_URL=server.base_url, MELETE_MODEL=server.model)
+        assert (found["model"].status, found["reach"].status) == ("ok", "ok")
+        assert "without a key" in found["model"].text
+        other = examine(tmp_path, MELETE_BASE_URL=server.base_url, MELETE_MODEL="other")["reach"]
+        assert (other.status, other.fix) == ("warn", f"it lists {server.model}")
+        assert server.requests == []
+        assert [asked.path.endswith("/models") for asked in server.others] == [True, True]
+
+
+def test_a_server_that_does_not_run_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    reach = examine(tmp_path, MELETE_BASE_URL=f"http://127.0.0.1:{port}/v1", MELETE_MODEL="m")["reach"]
+    assert (reach.status, reach.fix) == ("fail", "start the server")
+    assert "refused" in reach.text
+
+
+def answer(status: int, body: bytes, **headers: str) -> LoopbackServer:
+    def handle(connection: Connection, _: Received) -> None:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.begin(status, headers=named, length=len(body))
+        connection.finish(body)
+
+    return LoopbackServer(handle)
+
+
+def reach(tmp_path: Path, server: LoopbackServer) -> Check:
+    url = f"http://127.0.0.1:{server.port}/v1"
+    return examine(tmp_path, MELETE_BASE_URL=url, MELETE_MODEL="m", MELETE_API_KEY="sk-hidden-key")["reach"]
+
+
+def test_a_wrong_key_names_its_variable_and_never_shows_it(tmp_path: Path) -> None:
+    with answer(401, b"{}") as server:
+        found = reach(tmp_path, server)
+    assert (found.status, found.fix) == ("fail", "check MELETE_API_KEY")
+    assert "hidden" not in found.text
+
+
+def test_what_is_not_an_api_is_said(tmp_path: Path) -> None:
+    with answer(200, b"<html>") as server:
+        assert "not with a list of models" in reach(tmp_path, server).text
+    with answer(404, b"") as server:
+        assert reach(tmp_path, server).status == "warn"
+
+
+def test_a_redirect_is_not_followed_with_the_key(tmp_path: Path) -> None:
+    with ScriptedModel() as elsewhere:
+        with answer(302, b"", location=f"{elsewhere.base_url}/models") as server:
+            assert "status 302" in reach(tmp_path, server).text
+        assert elsewhere.others == []
+
+
+def test_a_clock_that_is_off_is_noticed(tmp_path: Path) -> None:
+    with answer(200, b'{"data": []}', date="Fri, 01 Jan 2021 00:00:00 GMT") as server:
+        url = f"http://127.0.0.1:{server.port}/v1"
+        environ = {"HOME": str(tmp_path), "MELETE_BASE_URL": url, "MELETE_MODEL": "m"}
+        clocks = [check for check in checks(environ=environ) if check.name == "clock"]
+    assert "differ by" in clocks[0].text
+    assert examine(tmp_path, MELETE_CLOCK="+1")["clock"].status == "warn"
+
+
+def test_errors_in_the_log_and_missing_programs_are_named(tmp_path: Path) -> None:
+    home = find_home(environ={"HOME": str(tmp_path)})
+    home.folder(home.logs)
+    (home.logs / "errors.log").write_text("2999-01-01T00:00:00.000Z ERROR   melete [-] it broke\n")
+    found = examine(tmp_path, PATH=str(tmp_path))
+    assert found["logs"].text == "1 errors in the last day, the last: it broke"
+    assert [found[name].status for name in ("bash", "rg", "git")] == ["warn"] * 3

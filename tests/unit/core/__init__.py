@@ -1,0 +1,1 @@
+"""The values and the words of layer 0."""

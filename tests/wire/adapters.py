@@ -1,0 +1,83 @@
+"""The rows of the suite, and the few words that its tests are written in."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from melete.core.event import Delta, Reply, Retried, ToolSchema
+from melete.core.message import Message, Text, ToolCall, ToolResult, user
+from melete.core.model import ModelClient, ModelRequest
+from melete.models.openai_chat import open_model
+from melete.models.spec import ModelSpec, Timeouts
+
+KEY = "sk-secret-0123456789abcdef"
+
+TOOL = ToolSchema(
+    name="read_file",
+    about="Read a file.",
+    parameters=msgspec.Raw(b'{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}'),
+)
+
+
+class Adapter(Struct, frozen=True, kw_only=True):
+    """A wire under test: its name and the factory of its clients."""
+
+    wire: str
+    open: Callable[[ModelSpec], ModelClient]
+
+
+ADAPTERS = (Adapter(wire="openai-chat", open=open_model),)
+
+
+def spec(base_url: str, **changes: Any) -> ModelSpec:
+    """A spec with a key; `timeouts` are short enough for tests."""
+    fields = {"model": "scripted-model", "base_url": base_url, "api_key": KEY, "timeouts": Timeouts(tail=0.2)}
+    return ModelSpec(**(fields | changes))
+
+
+def asking(*messages: Message | str, **fields: Any) -> ModelRequest:
+    """A request with one system block and one tool."""
+    said = tuple(user(m) if isinstance(m, str) else m for m in messages)
+    return ModelRequest(
+        **({"model": "scripted-model", "system": ("Be brief.",), "tools": (TOOL,), "messages": said} | fields)
+    )
+
+
+def assistant(text: str = "", *calls: ToolCall) -> Message:
+    """A model's message from another provider: no bytes of a wire in it."""
+    parts = ((Text(text=text),) if text else ()) + calls
+    return Message(role="assistant", parts=parts)
+
+
+def results(*answers: ToolResult) -> Message:
+    """A tool message."""
+    return Message(role="tool", parts=answers)
+
+
+async def collect(stream: AsyncIterator[Delta | Retried | Reply]) -> list[Delta | Retried | Reply]:
+    """Everything that a stream yields."""
+    return [item async for item in stream]
+
+
+async def answered(client: ModelClient, request: ModelRequest) -> Reply:
+    """The reply, which must come last and alone."""
+    items = await collect(client.stream(request))
+    replies = [item for item in items if isinstance(item, Reply)]
+    assert replies == items[-1:]
+    return replies[0]
+
+
+def ask(adapter: Adapter, base_url: str, *requests: ModelRequest, **changes: Any) -> list[Reply]:
+    """The replies to requests that one client makes one after the other."""
+
+    async def main() -> list[Reply]:
+        client = adapter.open(spec(base_url, **changes))
+        try:
+            return [await answered(client, request) for request in requests]
+        finally:
+            await client.aclose()
+
+    return asyncio.run(main())

@@ -1,0 +1,89 @@
+"""Servers of the openai-chat wire that answer in an unusual way, and are understood."""
+
+import asyncio
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from melete.core.event import Reply
+from melete.core.model import ContentFilterError, ContextOverflowError, MalformedReplyError, ModelError, RateLimitError
+from melete.models.openai_chat import open_model
+from melete.models.spec import Timeouts
+from tests.wire.adapters import answered, asking, spec
+from tests.wire.raw import head, sending, serving
+
+WHOLE = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}).encode()
+
+
+def event(**fields: Any) -> bytes:
+    """One chunk as an event."""
+    return b"data: " + json.dumps(fields).encode() + b"\n\n"
+
+
+def said(text: str, finish: str | None = None) -> bytes:
+    """A piece of text as an event."""
+    return event(choices=[{"delta": {"content": text}, "finish_reason": finish}])
+
+
+def reply_to(*pieces: bytes, close: bool = True, **timeouts: float) -> Reply:
+    """The reply out of these bytes."""
+
+    async def main() -> Reply:
+        async with serving(sending(*pieces, close=close)) as port:
+            limits = Timeouts(**({"tail": 0.2} | timeouts))
+            client = open_model(spec(f"http://127.0.0.1:{port}/v1", timeouts=limits))
+            try:
+                return await answered(client, asking("Go"))
+            finally:
+                await client.aclose()
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (head("application/json"), WHOLE),
+        (head("text/plain"), b"\r\n ", WHOLE),
+        (head("application/json", content_encoding="gzip"), gzip.compress(WHOLE)),
+        (head(content_encoding="gzip"), gzip.compress(said("Hi", "stop"))),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n", head(), said("Hi", "stop")),
+        (head(), b"\xef\xbb\xbf", said("Hi", "stop")),
+        (head("application/octet-stream"), b": hello\n\n", said("H"), said("i", "stop")),
+        (head(), said("Hi"), b"data: [DONE]\n\n"),
+        (head(), said("Hi", "stop"), b"data: {broken"),
+        (head(), b"data: null\n\n", event(choices=[]), said("Hi", "stop").strip()),
+    ],
+)
+def test_an_unusual_answer_is_read(pieces: tuple[bytes, ...]) -> None:
+    reply = reply_to(*pieces)
+    assert (reply.message.text, reply.stop) == ("Hi", "end")
+
+
+def test_a_finished_stream_is_not_waited_for() -> None:
+    assert reply_to(head(), said("Hi", "stop"), close=False, tail=0.05).message.text == "Hi"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "kind"),
+    [
+        ((head("application/json"), b'{"error":{"message":"maximum context length is 9"}}'), ContextOverflowError),
+        ((head(), said("Hi"), event(error={"code": 429, "message": "slow down"})), RateLimitError),
+        (
+            (head(), said("Hi"), event(choices=[{"delta": {}, "finish_reason": "error", "error": "overloaded"}])),
+            ModelError,
+        ),
+        ((head(), b'event: error\ndata: {"message":"rate limit reached"}\n\n'), RateLimitError),
+        ((head(), event(choices=[{"delta": {}, "finish_reason": "content_filter"}])), ContentFilterError),
+        ((head("application/json"), b"[1]"), MalformedReplyError),
+        ((head("application/json"), b'{"choices":[{"mess'), MalformedReplyError),
+        ((head(), b"data: it works!\n\n"), MalformedReplyError),
+        ((head("text/plain"), b"<!DOCTYPE html><title>Hello</title>"), MalformedReplyError),
+        ((head("application/json", content_encoding="gzip"), b"not packed"), ModelError),
+    ],
+)
+def test_an_error_under_status_200_is_an_error(pieces: tuple[bytes, ...], kind: type[ModelError]) -> None:
+    with pytest.raises(kind):
+        reply_to(*pieces)
