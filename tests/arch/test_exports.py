@@ -30,7 +30,7 @@ def test_importing_melete_loads_nothing_else_of_it() -> None:
 
 def test_importing_melete_loads_no_dependency() -> None:
     loaded = {name.split(".")[0] for name in loaded_by("import melete")}
-    assert not loaded & {"asyncio", "click", "httpx2", "msgspec", "rich", "sqlite3", "ssl", "yaml"}
+    assert not loaded & {"asyncio", "click", "msgspec", "rich", "sqlite3", "ssl", "yaml"}
 
 
 def test_every_exported_name_resolves() -> None:

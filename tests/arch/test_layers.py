@@ -26,7 +26,7 @@ THIRD_PARTY = {  # which rooms a dependency may be used in; None is everywhere
     "msgspec": None,
     "click": {"surfaces"},
     "rich": {"surfaces"},
-    "httpx2": {"models", "net"},
+    "h11": {"models"},
     "yaml": {"app", "skills"},
 }
 INPUT_OUTPUT = {

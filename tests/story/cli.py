@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import msgspec
 
@@ -51,12 +51,14 @@ def melete(
     return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-def start(*words: str, model: ScriptedModel | None = None, cwd: Path | None = None) -> subprocess.Popen[bytes]:
+def start(
+    *words: str, model: ScriptedModel | None = None, cwd: Path | None = None, stdout: IO[bytes] | None = None
+) -> subprocess.Popen[bytes]:
     """Start a command with its output on pipes."""
     return subprocess.Popen(
         [*MELETE, *words],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=stdout or subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=variables(model),
         cwd=cwd,

@@ -7,7 +7,7 @@ from melete.agent.budget import price
 from melete.agent.compact import Compactor
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
-from melete.core.event import Reply, Spent, Stop
+from melete.core.event import Notice, Reply, Spent, Stop
 from melete.core.message import Message, Origin, user
 from melete.core.model import ModelClient, ModelRequest
 from melete.core.policy import Limits, Step
@@ -54,6 +54,14 @@ class Agent:
             usd=usd,
             source="price list" if usd is not None else "unknown",
         )
+
+    def remarks(self, reply: Reply) -> tuple[Notice, ...]:
+        """What a person should know about a reply that is not what it seems."""
+        text = {
+            "length": "the reply was cut off at the output limit",
+            "content_filter": "the provider's content filter cut the reply off",
+        }.get(reply.stop)
+        return (Notice(text=text, level="warning", about="reply"),) if text else ()
 
     def wrap_up(self, step: Step) -> str:
         """Why this step must be the last, as a value of `Stop`, or nothing."""

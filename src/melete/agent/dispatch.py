@@ -14,6 +14,7 @@ from melete.agent import arguments, results
 from melete.agent.context import CallContext, Surroundings
 from melete.agent.loopwatch import LoopWatch
 from melete.core.errors import StoreError
+from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import ToolEnded, ToolStarted
 from melete.core.message import ToolCall, ToolResult
 from melete.core.tool import Go, Guard, Output, Refused, Result, Tool, ToolError
@@ -112,6 +113,8 @@ class Dispatch:
             return await self._shaped(call, ctx.tool, done)
         except ToolError as error:
             return await self._tool_error(call, ctx.tool, error)
+        except (EnvironmentFailure, StoreError) as error:
+            return results.failure(call, self._shared.redact(str(error)))
         except Exception as error:
             if ctx.late:
                 why = f"{call.name} was stopped after {ctx.tool.deadline:g} s without an end."

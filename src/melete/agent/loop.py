@@ -49,7 +49,7 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
                 async for item in stream:
                     match item:
                         case Reply():
-                            await session.record(item, agent.spent(item))
+                            await session.record(item, agent.spent(item), *agent.remarks(item))
                             return item
                         case Retried():
                             log.warning("the model is asked again: %s", item.reason)

@@ -116,6 +116,8 @@ class Run:
     async def _guarded(self, mail: Mail) -> tuple[str, str | None]:
         if self._cancelled:
             return Stop.CANCELLED, None
+        if mail.resting and not mail.waiting(self._session):
+            return Stop.DONE, None  # the answer was stored, only the end of the run was not
         try:
             return await converse(self._agent, self._session, mail, self._emit), None
         except asyncio.CancelledError:

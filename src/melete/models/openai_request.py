@@ -44,6 +44,7 @@ class RequestEncoder:
         self._messages: dict[int, Encoded] = {}
         self._sent: tuple[tuple[Message, ...], bytearray] = ((), bytearray())
         self._tools: tuple[tuple[ToolSchema, ...], bytes] = ((), b"[]")
+        self._ids: tuple[tuple[Message, ...], set[str]] = ((), set())
 
     def adopt(self, quirks: Quirks) -> None:
         """Use another dialect from now on; everything is encoded anew."""
@@ -62,8 +63,14 @@ class RequestEncoder:
         return b"".join(self._pieces(request))
 
     def call_ids(self, request: ModelRequest) -> set[str]:
-        """The ids of all calls in the conversation."""
-        return {call.id for message in request.messages for call in self._encoded(message).calls}
+        """The ids of all calls in the conversation; what the last request held is not walked through again."""
+        done, ids = self._ids
+        if request.messages[: len(done)] != done:
+            done, ids = (), set[str]()
+        for message in request.messages[len(done) :]:
+            ids.update(call.id for call in self._encoded(message).calls)
+        self._ids = (request.messages, ids)
+        return set(ids)
 
     def _pieces(self, request: ModelRequest) -> Iterator[bytes | bytearray]:
         """The prefix in pieces: a long conversation is copied once a request, into the body."""

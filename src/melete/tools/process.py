@@ -4,8 +4,10 @@ import asyncio
 from typing import Any, Literal
 
 from melete.core.errors import EnvironmentFailure
+from melete.core.policy import Verdict
 from melete.core.ports import ProcessInfo
 from melete.core.tool import ToolContext, ToolError, tool
+from melete.security.commands import judge
 from melete.tools.text import clean_output
 
 LONGEST = 600
@@ -13,7 +15,12 @@ WRITE_SECONDS = 10
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
 
-@tool(effect="outside", limit=100_000, deadline=LONGEST + 60)
+def _judge(arguments: Any) -> Verdict:
+    """What is written to a process may be a command: there may be a shell behind it."""
+    return judge(arguments.data) if arguments.action in ("write", "submit") else Verdict()
+
+
+@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, judge=_judge)
 async def process(
     ctx: ToolContext,
     *,

@@ -217,5 +217,5 @@ def test_starting_up_loads_no_parser_that_is_not_needed(tmp_path: Path) -> None:
         check=True,
         timeout=60,
     )
-    for module in ("'yaml'", "'tomllib'", "'rich'", "'httpx2'", "'difflib'", "'asyncio'", "'sqlite3'"):
+    for module in ("'yaml'", "'tomllib'", "'rich'", "'h11'", "'difflib'", "'asyncio'", "'sqlite3'"):
         assert module not in done.stdout

@@ -78,11 +78,9 @@ def main(arguments: Sequence[str]) -> int:
     except click.ClickException as error:
         err(f"melete: {_usage(error)}\n")
         return error.exit_code
-    except SystemExit as error:
-        if isinstance(error.__context__, BrokenPipeError):  # click's way of ending when its help is not read
-            forget(sys.stdout)
-            return 0
-        return error.code if isinstance(error.code, int) else 1
+    except SystemExit:  # our commands return; click exits when its help is not read to the end, or after completing
+        forget(sys.stdout)
+        return 0
     except (KeyboardInterrupt, click.Abort, asyncio.CancelledError):
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - shown in one line; running.py has logged it

@@ -1,0 +1,91 @@
+"""0 answered, 1 failed, 2 wrong usage or configuration, 3 a limit, 130 interrupted, 143 terminated."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from melete.testing import Call, Fault, ScriptedModel
+from tests.story.cli import lines, melete, start
+
+SLEEP = Call("terminal", {"command": "sleep 30"})
+
+
+def test_a_wrong_key_is_a_failure_in_one_line(tmp_path: Path) -> None:
+    with ScriptedModel([Fault("unauthorized")]) as model:
+        done = melete("run", "hello", model=model, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("melete: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_failure_after_an_earlier_answer_does_not_print_that_answer_again(tmp_path: Path) -> None:
+    with ScriptedModel(["First.", Fault("unauthorized")]) as model:
+        melete("run", "hello", model=model, cwd=tmp_path)
+        done = melete("run", "-c", "and now?", model=model, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_without_a_model_the_ways_to_get_one_are_listed(tmp_path: Path) -> None:
+    done = melete("run", "hello", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    for way in ("no model is configured", "-m ", "melete config set model.name", "MELETE_BASE_URL", "melete demo"):
+        assert way in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run"], "there is no prompt"),
+        (["run", "--no-such-option", "x"], "no such option"),
+        (["frobnicate"], "no such command 'frobnicate'"),
+        (["fix the tests"], 'melete run "'),
+        (["run", "-s", "nowhere", "x"], "nowhere"),
+        (["run", "-c", "-s", "x", "y"], "-s and -c"),
+        (["run", "--cwd", "no/such/folder", "x"], "--cwd"),
+        (["run", "--image", "notes.txt", "x"], "notes.txt"),
+        (["run", "-p", "../up", "x"], "profile"),
+        (["sessions", "show", "nowhere"], "nowhere"),
+        (["config", "set", "agent.max_stepz", "3"], "did you mean agent.max_steps?"),
+    ],
+)
+def test_wrong_usage_is_told_in_one_line(words: list[str], said: str, tmp_path: Path) -> None:
+    with ScriptedModel() as model:
+        done = melete(*words, model=model, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.startswith("melete: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_limit_is_told_and_the_answer_printed(tmp_path: Path) -> None:
+    steps = [Call("terminal", {"command": "true"}), Call("terminal", {"command": "true"}), "This far I came."]
+    with ScriptedModel(steps) as model:
+        done = melete("run", "--max-steps", "2", "work", model=model, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "This far I came.\n")
+    assert "the limit of steps was reached" in done.stderr
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_run_and_its_results_are_stored(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    with ScriptedModel([SLEEP]) as model:
+        process = start("run", "--json", "wait", model=model, cwd=tmp_path)
+        assert process.stdout is not None
+        while b'"tool.started"' not in process.stdout.readline():
+            pass
+        process.send_signal(number)
+        rest, said = process.communicate(timeout=30)
+        listed = lines(melete("sessions", "list", "--json", model=model).stdout)
+    assert process.returncode == status
+    ended = lines(rest.decode())
+    assert [event["type"] for event in ended][-1] == "run.ended"
+    assert {event.get("outcome") for event in ended} >= {"cancelled"}
+    assert said == b""
+    assert [row["stop"] for row in listed] == ["cancelled"]
+
+
+def test_a_traceback_is_shown_only_with_debug(tmp_path: Path) -> None:
+    assert "Traceback" not in melete("sessions", "show", "x", cwd=tmp_path).stderr
+    assert "Traceback" in melete("--debug", "sessions", "show", "x", cwd=tmp_path).stderr
