@@ -1,18 +1,29 @@
 """Writes the generated pages of the documentation from the code itself; with --check only says whether they are up to date."""
 
 import argparse
+import asyncio
+import html
 import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import click
 import msgspec
 
+from melete.app import commands as slash
+from melete.app import settings
+from melete.app.context_report import schema_bytes
+from melete.app.keys import Key
+from melete.app.plugins import BUILT_IN, registry
 from melete.core import event
+from melete.core.tool import Tool, Toolset
+from melete.surfaces.cli.main import melete
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 GENERATED = "<!-- Made by scripts/reference.py from the code; edits here are lost. -->"
@@ -113,9 +124,189 @@ def _type(hint: Any) -> str:
     return plain.get(hint) or f"[{hint.__name__}](#value-{hint.__name__.lower()})"
 
 
+# ---- commands ------------------------------------------------------------------------------------
+
+
+def commands() -> str:
+    """Every command with its arguments and options, in the order of the help, and the slash commands of a chat."""
+    lines = [
+        "# Commands",
+        "",
+        "`melete COMMAND --help` shows the same. `-h` and `--help` go with each; `melete --version` prints the version.",
+        "What the exit statuses mean stands in [Running](../guides/running.md#exit-status).",
+    ]
+    for path, command in _tree("melete", melete):
+        *group, _ = path.removeprefix("melete ").split()
+        lines += ["", f"{'###' if group else '##'} `{path}`", ""]
+        lines += [f"    {_usage(path, command)}", "", inspect.cleandoc(command.help or "")]
+        options = [option for option in command.params if isinstance(option, click.Option) and not option.hidden]
+        rows = [f"| {_code(_spelled(option))} | {_about(option)} |" for option in options if option.name != "version"]
+        lines += ["", "| Option | Effect |", "|---|---|", *rows] if rows else []
+    lines += ["", "## In a chat", "", "| Command | Effect |", "|---|---|"]
+    for command in slash.commands("cli"):
+        also = f" Also {', '.join(f'`/{alias}`' for alias in command.aliases)}." if command.aliases else ""
+        lines.append(f"| {_code(command.usage)} | {command.about}{also} |")
+    return "\n".join(lines)
+
+
+def _tree(path: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if (inner := command.get_command(context, name)) is not None and not inner.hidden:
+                yield from _tree(f"{path} {name}", inner)
+
+
+def _usage(path: str, command: click.Command) -> str:
+    return " ".join([path, *command.collect_usage_pieces(click.Context(command, info_name=path))])
+
+
+def _spelled(option: click.Option) -> str:
+    """An option as it is typed."""
+    names = ", ".join(sorted([*option.opts, *option.secondary_opts], key=len))
+    if option.is_flag:
+        return names
+    number = isinstance(option.type, click.types.IntParamType) and not option.metavar
+    return f"{names} {'N' if number else option.make_metavar(click.Context(melete))}"
+
+
+def _about(option: click.Option) -> str:
+    about = _sentence(option.help or "")
+    if option.show_default and option.default is not None:
+        about += f" Default: {option.default}."
+    return about + (" May be given several times." if option.multiple else "")
+
+
+# ---- settings ------------------------------------------------------------------------------------
+
+
+def setting_keys() -> str:
+    """Every key of config.yaml by section, with its default, what it takes and the variable that sets it."""
+    variables = {key: name for name, key in settings.VARIABLES.items()}
+    lines = [
+        "# Settings",
+        "",
+        "The keys of `config.yaml`; a dot is one level deeper. `melete config set KEY VALUE` changes one and",
+        "`melete config schema` prints the JSON Schema. [Configuration](../guides/configuration.md) tells where values come from.",
+    ]
+    section = ""
+    for key in settings.keys().values():
+        if (this := key.name.partition(".")[0]) != section:
+            section = this
+            lines += ["", f"## `{section}`", "", inspect.cleandoc(_section(section).__doc__ or ""), ""]
+            lines += ["| Key | Default | A value is | Effect |", "|---|---|---|---|"]
+        also = f" Variable: `{variables[key.name]}`." if key.name in variables else ""
+        lines.append(
+            f"| `{key.name}` | {_setting_default(key)} | {_cell(key.expects)} | {_sentence(key.about)}{also} |"
+        )
+    return "\n".join(lines)
+
+
+def _section(name: str) -> Any:
+    return typing.get_type_hints(settings.Settings)[name]
+
+
+def _setting_default(key: Key) -> str:
+    return f"`{msgspec.json.encode(key.default).decode()}`" if key.default not in ("", ()) else "empty"
+
+
+# ---- tools ---------------------------------------------------------------------------------------
+
+
+def tools() -> str:
+    """Every built-in tool as a model sees it, by toolset."""
+    found = asyncio.run(_toolsets())
+    total = sum(schema_bytes(tool.shown) for group in found.values() for tool in group)
+    lines = [
+        "# Tools",
+        "",
+        "What a model can call. `-t` and the [settings](settings.md#tools) choose among the toolsets; the text below a name is",
+        f"what the model reads. All schemas together take {total:,} bytes of every request.",
+    ]
+    for name, group in found.items():
+        lines += ["", f"## Toolset `{name}`"]
+        for tool in group:
+            lines += ["", f"### `{tool.name}`", "", "```text", tool.about, "```", ""]
+            lines += ["| Parameter | Type | Default |", "|---|---|---|", *_parameters(tool), "", _traits(tool)]
+    return "\n".join(lines)
+
+
+async def _toolsets() -> Mapping[str, tuple[Tool, ...]]:
+    made = registry()
+    found: dict[str, tuple[Tool, ...]] = {}
+    async with AsyncExitStack() as stack:
+        for name in BUILT_IN["tools"]:
+            toolset: Toolset = made.get("tools", name)()
+            found[name] = tuple(await stack.enter_async_context(toolset.open()))
+    return found
+
+
+def _parameters(tool: Tool) -> Iterator[str]:
+    schema = msgspec.json.decode(tool.schema)
+    defaults = {field.encode_name: _default(field) for field in msgspec.structs.fields(tool.arguments)}
+    for name, node in schema.get("properties", {}).items():
+        yield f"| `{name}` | {_cell(_schema_type(node))} | {defaults[name]} | {_sentence(node.get('description', ''))} |"
+
+
+def _schema_type(node: Mapping[str, Any]) -> str:
+    """The type of a JSON Schema in words."""
+    if "anyOf" in node:
+        return " or ".join(_schema_type(choice) for choice in node["anyOf"])
+    if "enum" in node:
+        return ", ".join(f"`{value}`" for value in node["enum"])
+    if node.get("type") == "array":
+        return f"list of {_schema_type(node.get('items', {}))}"
+    if "properties" in node:
+        return f"object of {', '.join(f'`{name}`' for name in node['properties'])}"
+    plain = {"string": "text", "integer": "whole number", "number": "number", "boolean": "true or false"}
+    return plain.get(node.get("type", ""), "JSON")
+
+
+EFFECTS = {"read": "reads only", "write": "changes files", "outside": "may change anything"}
+
+
+def _traits(tool: Tool) -> str:
+    together = "calls of one reply run side by side" if tool.parallel else "calls run one after the other"
+    judged = ["some calls are asked about first"] if tool.judge else []
+    words = [
+        EFFECTS[tool.effect],
+        together,
+        *judged,
+        f"at most {tool.deadline:g} s",
+        f"a result above {tool.limit:,} characters goes to a file",
+        f"{schema_bytes(tool.shown):,} bytes of schema",
+    ]
+    text = "; ".join(words)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def _sentence(text: str) -> str:
+    """A text as one table cell that ends with a full stop."""
+    line = _cell(" ".join(text.split()))
+    return f"{line}." if line and line[-1] not in ".!?" else line
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "&#124;")
+
+
+def _code(text: str) -> str:
+    """Code in a table cell, also where it holds the table's own separator."""
+    return f"<code>{_cell(html.escape(text, quote=False))}</code>" if "|" in text else f"`{text}`"
+
+
 # ---- the pages -----------------------------------------------------------------------------------
 
-PAGES: dict[str, Callable[[], str]] = {"events.md": events}
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "settings.md": setting_keys,
+    "events.md": events,
+    "tools.md": tools,
+}
 
 
 def main() -> int:

@@ -12,17 +12,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from melete.app.service import Conversation as Conversation, Options as Options, open_conversation as open_conversation
-    from melete.app.settings import Settings as Settings, load as load
-    from melete.app.wire import Melete as Melete, open_melete as open_melete
+    from melete.app.service import Conversation as Conversation
+    from melete.app.service import Options as Options
+    from melete.app.service import open_conversation as open_conversation
+    from melete.app.settings import Settings as Settings
+    from melete.app.settings import load as load
+    from melete.app.wire import Melete as Melete
+    from melete.app.wire import open_melete as open_melete
     from melete.core.errors import MeleteError as MeleteError
-    from melete.core.event import Event as Event, Fact as Fact, Question as Question, Reply as Reply, RunEnded as RunEnded, Stop as Stop
-    from melete.core.message import Message as Message, Part as Part, Text as Text, ToolCall as ToolCall, ToolResult as ToolResult, Usage as Usage, user as user
-    from melete.core.model import ModelClient as ModelClient, ModelError as ModelError, ModelRequest as ModelRequest
-    from melete.core.plugin import Lazy as Lazy, Plugin as Plugin, Registry as Registry
+    from melete.core.event import Event as Event
+    from melete.core.event import Fact as Fact
+    from melete.core.event import Question as Question
+    from melete.core.event import Reply as Reply
+    from melete.core.event import RunEnded as RunEnded
+    from melete.core.event import Stop as Stop
+    from melete.core.message import Message as Message
+    from melete.core.message import Part as Part
+    from melete.core.message import Text as Text
+    from melete.core.message import ToolCall as ToolCall
+    from melete.core.message import ToolResult as ToolResult
+    from melete.core.message import Usage as Usage
+    from melete.core.message import user as user
+    from melete.core.model import ModelClient as ModelClient
+    from melete.core.model import ModelError as ModelError
+    from melete.core.model import ModelRequest as ModelRequest
+    from melete.core.plugin import Lazy as Lazy
+    from melete.core.plugin import Plugin as Plugin
+    from melete.core.plugin import Registry as Registry
     from melete.core.ports import Environment as Environment
-    from melete.core.session import Session as Session, SessionRef as SessionRef, Store as Store
-    from melete.core.tool import Tool as Tool, ToolContext as ToolContext, ToolError as ToolError, Toolset as Toolset, tool as tool
+    from melete.core.session import Session as Session
+    from melete.core.session import SessionRef as SessionRef
+    from melete.core.session import Store as Store
+    from melete.core.tool import Tool as Tool
+    from melete.core.tool import ToolContext as ToolContext
+    from melete.core.tool import ToolError as ToolError
+    from melete.core.tool import Toolset as Toolset
+    from melete.core.tool import tool as tool
 
 __version__ = "0.1.0"
 

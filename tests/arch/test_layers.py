@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.arch.sources import Source, around, call_name, package
+import melete
+from tests.arch.sources import PACKAGE, Source, around, call_name, package
 
 RANKS = {"core": 0, "security": 1, "app": 3, "surfaces": 4, "__main__": 5}
 PART = 2
@@ -52,7 +53,15 @@ def imports(source: Source) -> Iterator[tuple[ast.stmt, str]]:
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert not node.level, f"{source.at(node)}: a relative import"
-            yield node, node.module or ""
+            if node.module == "melete":  # a name of the package stands for the module that it comes from
+                yield from ((node, origin(alias.name)) for alias in node.names)
+            else:
+                yield node, node.module or ""
+
+
+def origin(name: str) -> str:
+    """The module that `from melete import name` really imports; the package itself for its version."""
+    return melete._HOME_OF.get(name, "melete" if name == "__version__" else f"melete.{name}")
 
 
 def lazy_targets(source: Source) -> Iterator[tuple[ast.AST, str]]:
@@ -64,6 +73,8 @@ def lazy_targets(source: Source) -> Iterator[tuple[ast.AST, str]]:
 
 def why_not(importer: str, target: str) -> str:
     """Why a module may not use another; empty when it may."""
+    if target == "melete":
+        return ""
     if room(target) in {"", room(importer)}:
         same_surface = importer.split(".")[:3] == target.split(".")[:3]
         shared = target == "melete.surfaces"
@@ -92,10 +103,18 @@ def why_not(importer: str, target: str) -> str:
         ("melete.surfaces.cli.main", "melete.surfaces.web.page", False),
         ("melete.surfaces.cli.main", "melete.store.log", False),
         ("melete.surfaces.cli.main", "melete.app.service", True),
+        ("melete.surfaces.cli.main", "melete", True),
     ],
 )
 def test_the_rule_itself_tells_right_from_wrong(importer: str, target: str, allowed: bool) -> None:
     assert (why_not(importer, target) == "") is allowed
+
+
+def test_a_name_taken_from_the_package_counts_as_its_home() -> None:
+    tree = ast.parse("from melete import __version__, load")
+    source = Source(path=PACKAGE / "agent" / "made_up.py", name="melete.agent.made_up", text="", tree=tree)
+    assert [target for _, target in imports(source)] == ["melete", "melete.app.settings"]
+    assert why_not(source.name, "melete.app.settings") == "imports go down only"
 
 
 def test_imports_go_down_only_and_siblings_stay_apart() -> None:

@@ -82,7 +82,7 @@ class Terminal:
         columns: int = 100,
         more: Mapping[str, str] | None = None,
     ) -> None:
-        self._text = ""
+        self._data = b""
         self._seen = 0
         self._master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (40, columns))
@@ -112,13 +112,13 @@ class Terminal:
     @property
     def raw(self) -> str:
         """Everything shown so far, colours and all."""
-        return self._text
+        return self._data.decode("utf-8", "replace")
 
     def read_until(self, wanted: str) -> str:
         """What is shown from the last find up to `wanted`, without colours; fails when it does not come."""
         until = time.monotonic() + PATIENCE
         while True:
-            plain = CONTROL.sub("", self._text)
+            plain = CONTROL.sub("", self.raw)
             at = plain.find(wanted, self._seen)
             if at >= 0:
                 found = plain[self._seen : at + len(wanted)]
@@ -130,6 +130,11 @@ class Terminal:
         """Type, as a person would; end a line with \\r."""
         os.write(self._master, text.encode())
 
+    def interrupt(self) -> None:
+        """Press Ctrl-C, a moment after the last key, as a person does: Python loses one that comes at the same instant."""
+        time.sleep(0.3)
+        self.type("\x03")
+
     def end(self) -> int:
         """Read to the end and return the exit status."""
         until = time.monotonic() + PATIENCE
@@ -139,7 +144,7 @@ class Terminal:
 
     def rest(self) -> str:
         """What was shown since the last find."""
-        return CONTROL.sub("", self._text)[self._seen :]
+        return CONTROL.sub("", self.raw)[self._seen :]
 
     def _more(self, until: float) -> bool:
         ready, _, _ = select.select([self._master], [], [], max(0.0, until - time.monotonic()))
@@ -149,7 +154,7 @@ class Terminal:
             data = os.read(self._master, 65_536)
         except OSError:  # the other side is closed
             return False
-        self._text += data.decode("utf-8", "replace")
+        self._data += data
         return bool(data)
 
 

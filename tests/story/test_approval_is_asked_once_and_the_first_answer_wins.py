@@ -17,7 +17,6 @@ from melete.testing import Call, Say, ScriptedModel
 from melete.testing.replies import Reply
 from tests.talking import Talk, content, is_question, talk, until
 
-SETTINGS = {"approvals.timeout": "0.3"}
 RISKY = Call("danger", {"what": "files"})
 DONE = Say("Done.")
 
@@ -52,13 +51,15 @@ Beside = Callable[[Talk, str], Coroutine[Any, Any, None]]
 
 
 def conversation(
-    tmp_path: Path, script: list[Reply], beside: Beside | None = None, **options: Any
+    tmp_path: Path, script: list[Reply], beside: Beside | None = None, *, timeout: float = 30, **options: Any
 ) -> tuple[list[str], list[ToolEnded], list[Answered], list[Asked]]:
     ran: list[str] = []
     prompts = sum(isinstance(reply, Say) for reply in script)
 
     async def main() -> tuple[list[ToolEnded], list[Answered], list[Asked]]:
-        async with talk(model, tmp_path / "work", settings=SETTINGS, tools=[danger(ran)], **options) as here:
+        async with talk(
+            model, tmp_path / "work", settings={"approvals.timeout": timeout}, tools=[danger(ran)], **options
+        ) as here:
 
             async def person(act: Beside) -> None:
                 asked = await until(here.conversation, is_question)
@@ -77,7 +78,9 @@ def conversation(
         return (ran, *asyncio.run(main()))
 
 
-@pytest.mark.parametrize(("text", "runs"), [("once", True), ("Yes", True), ("deny", False), ("n", False), ("not now", False)])
+@pytest.mark.parametrize(
+    ("text", "runs"), [("once", True), ("Yes", True), ("deny", False), ("n", False), ("not now", False)]
+)
 def test_an_answer_decides(tmp_path: Path, text: str, runs: bool) -> None:
     async def person(here: Talk, question: str) -> None:
         assert await answer(here, question, text) == "accepted"
@@ -97,7 +100,7 @@ def test_of_two_answers_the_second_is_lost(tmp_path: Path) -> None:
         first = await answer(here, question, "deny")
         assert (first, await answer(here, question, "once")) == ("accepted", "lost")
 
-    script: list[Reply] = [RISKY, Call("terminal", {"command": "sleep 0.5"}), DONE]
+    script: list[Reply] = [RISKY, Call("terminal", {"command": "sleep 1.5"}), DONE]
     ran, ended, answered, _ = conversation(tmp_path, script, person, attended=True)
     assert not ran
     assert ended[0].outcome == "denied"
@@ -109,8 +112,8 @@ def test_silence_is_a_no_and_a_late_answer_is_expired(tmp_path: Path) -> None:
         await until(here.conversation, lambda e: isinstance(e, Answered))
         assert await answer(here, question, "once") == "expired"
 
-    script: list[Reply] = [RISKY, Call("terminal", {"command": "sleep 0.5"}), DONE]
-    ran, ended, answered, _ = conversation(tmp_path, script, person, attended=True)
+    script: list[Reply] = [RISKY, Call("terminal", {"command": "sleep 1.5"}), DONE]
+    ran, ended, answered, _ = conversation(tmp_path, script, person, timeout=0.3, attended=True)
     assert not ran
     assert "counts as a no" in content(ended[0])["error"]
     assert [fact.status for fact in answered] == ["timeout", "expired"]

@@ -17,7 +17,11 @@ BIG = Usage(input=1_000, output=50)
 
 
 def run(
-    tmp_path: Path, model: ScriptedModel, settings: Mapping[str, object], prices: tuple[float, float] | None = None, **options: Any
+    tmp_path: Path,
+    model: ScriptedModel,
+    settings: Mapping[str, object],
+    prices: tuple[float, float] | None = None,
+    **options: Any,
 ) -> RunEnded:
     async def main() -> RunEnded:
         async with talk(model, tmp_path / "work", settings=settings, prices=prices, **options) as here:
@@ -56,9 +60,9 @@ def test_without_prices_money_is_unknown_and_stops_nothing(tmp_path: Path) -> No
 
 
 def test_time_of_a_run_ends_it_with_a_summing_up(tmp_path: Path) -> None:
-    slow = Call("terminal", {"command": "sleep 0.4"})
+    slow = Call("terminal", {"command": "sleep 1.2"})
     with ScriptedModel([slow, Say("Time is over.")]) as model:
-        ended = run(tmp_path, model, {"budget.run.seconds": "0.3"})
+        ended = run(tmp_path, model, {"budget.run.seconds": "1"})
     assert (ended.stop, ended.text) == ("out_of_budget", "Time is over.")
     assert model.requests[1].json["tool_choice"] == "none"
 

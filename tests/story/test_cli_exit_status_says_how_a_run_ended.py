@@ -67,9 +67,7 @@ def test_a_limit_is_told_and_the_answer_printed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_run_and_its_results_are_stored(
-    number: signal.Signals, status: int, tmp_path: Path
-) -> None:
+def test_a_signal_ends_the_run_and_its_results_are_stored(number: signal.Signals, status: int, tmp_path: Path) -> None:
     with ScriptedModel([SLEEP]) as model:
         process = start("run", "--json", "wait", model=model, cwd=tmp_path)
         assert process.stdout is not None
@@ -84,6 +82,21 @@ def test_a_signal_ends_the_run_and_its_results_are_stored(
     assert {event.get("outcome") for event in ended} >= {"cancelled"}
     assert said == b""
     assert [row["stop"] for row in listed] == ["cancelled"]
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    done = melete("sessions")
+    assert done.returncode == 2
+    assert "steer" in done.stderr
+
+
+def test_a_home_that_cannot_be_written_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with ScriptedModel(["Hello."]) as model:
+        done = melete("run", "hello", model=model, cwd=tmp_path, MELETE_HOME=str(tmp_path / "file" / "home"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    assert str(tmp_path / "file") in done.stderr
 
 
 def test_a_traceback_is_shown_only_with_debug(tmp_path: Path) -> None:

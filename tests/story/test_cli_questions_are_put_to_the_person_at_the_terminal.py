@@ -24,7 +24,10 @@ def test_a_risky_command_runs_when_it_is_approved(tmp_path: Path) -> None:
 
 def test_a_risky_command_does_not_run_when_it_is_denied(tmp_path: Path) -> None:
     (tmp_path / "build").mkdir()
-    with ScriptedModel([REMOVE, "Not removed."]) as model, Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal:
+    with (
+        ScriptedModel([REMOVE, "Not removed."]) as model,
+        Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal,
+    ):
         terminal.read_until("[1-3] ")
         terminal.type("n\r")
         terminal.read_until("Not removed.")
@@ -35,7 +38,10 @@ def test_a_risky_command_does_not_run_when_it_is_denied(tmp_path: Path) -> None:
 
 def test_the_end_of_input_is_a_refusal(tmp_path: Path) -> None:
     (tmp_path / "build").mkdir()
-    with ScriptedModel([REMOVE, "Not removed."]) as model, Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal:
+    with (
+        ScriptedModel([REMOVE, "Not removed."]) as model,
+        Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal,
+    ):
         terminal.read_until("[1-3] ")
         terminal.type("\x04")
         terminal.read_until("Not removed.")
@@ -65,7 +71,10 @@ def test_a_number_stands_for_its_choice(tmp_path: Path) -> None:
 
 def test_what_was_typed_before_a_question_is_no_answer_to_it(tmp_path: Path) -> None:
     slow = Call("terminal", {"command": "sleep 1"})
-    with ScriptedModel([slow, COLOUR, "Noted."]) as model, Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal:
+    with (
+        ScriptedModel([slow, COLOUR, "Noted."]) as model,
+        Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal,
+    ):
         terminal.read_until("terminal sleep 1")
         terminal.type("1\r")
         terminal.read_until("[1-2] ")

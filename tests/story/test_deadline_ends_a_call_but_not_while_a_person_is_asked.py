@@ -1,7 +1,7 @@
 """Each call has a deadline; it stands still while a question of that call, or of a call that it makes, is open."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from melete.core.tool import Tool, ToolContext, tool
 from melete.testing import Call, Say, ScriptedModel
 from tests.talking import Talk, content, is_question, talk, until
 
-DEADLINE = 0.15
-LONGER = 0.4
+DEADLINE = 0.5
+LONGER = 0.8
 
 
 @tool(deadline=DEADLINE)
@@ -49,7 +49,7 @@ async def asks_then_hangs(ctx: ToolContext) -> dict[str, Any]:
 
 
 @tool(deadline=DEADLINE)
-async def asks_inside(ctx: ToolContext) -> dict[str, Any]:
+async def asks_inside(ctx: ToolContext) -> Mapping[str, Any]:
     """Makes a call that asks."""
     return await ctx.call("asks", {})
 
@@ -61,15 +61,17 @@ async def risky(ctx: ToolContext) -> dict[str, Any]:
 
 
 @tool(deadline=DEADLINE)
-async def risks_inside(ctx: ToolContext) -> dict[str, Any]:
+async def risks_inside(ctx: ToolContext) -> Mapping[str, Any]:
     """Makes a call that needs approval."""
     return await ctx.call("risky", {})
 
 
-def outcome(tmp_path: Path, name: str, tools: list[Tool], beside: Callable[[Talk], Awaitable[None]] | None) -> ToolEnded:
+def outcome(
+    tmp_path: Path, name: str, tools: list[Tool], beside: Callable[[Talk], Coroutine[Any, Any, None]] | None
+) -> ToolEnded:
     async def main() -> ToolEnded:
         async with talk(model, tmp_path / "work", tools=tools, attended=True) as here:
-            task = here.app.group.create_task(beside(here)) if beside else None  # pyright: ignore[reportArgumentType]
+            task = here.app.group.create_task(beside(here)) if beside else None
             await asyncio.sleep(0)
             assert (await here.say("Go.")).stop == "done"
             if task:

@@ -84,7 +84,7 @@ def test_a_command_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
         folder = tmp_path / "work"
 
         async def when_it_runs(here: Talk) -> None:
-            while not (folder / "child").is_file() or not (folder / "child").read_text():
+            while not (folder / "child").is_file() or not (folder / "child").read_text():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             here.conversation.cancel()
 
@@ -125,6 +125,25 @@ def test_while_a_question_is_open(tmp_path: Path) -> None:
         assert not state.questions
 
     with ScriptedModel([Call("clarify", {"question": "Which?"})]) as model:
+        asyncio.run(main())
+
+
+def test_by_whoever_waits_for_the_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with talk(model, tmp_path / "work", tools=[hangs]) as here:
+            begun = asyncio.create_task(until(here.conversation, lambda e: isinstance(e, ToolStarted)))
+            run = asyncio.create_task(here.say("Go."))
+            await begun
+            run.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            state = await here.conversation.transcript()
+            assert state.ended is not None
+            assert (state.ended.stop, state.open_calls) == ("cancelled", ())
+            again = await here.go_on()
+        assert (again.stop, again.text) == ("done", "Gone on.")
+
+    with ScriptedModel([Calls([Call("hangs"), Call("todo")]), Say("Gone on.")]) as model:
         asyncio.run(main())
 
 

@@ -1,11 +1,12 @@
 """Whatever a call is — sound, unknown, malformed, failing, a bug — the model gets one result for it and goes on."""
 
 import asyncio
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
-from melete.core.event import ToolEnded, ToolStarted
-from melete.core.message import Text
+from melete.core.event import Delta, Reply, Retried, ToolEnded, ToolStarted
+from melete.core.model import ModelRequest, ModelWrapper
 from melete.core.policy import Verdict
 from melete.core.tool import Output, ToolContext, ToolError, tool
 from melete.testing import Call, Calls, Say, ScriptedModel
@@ -73,7 +74,19 @@ def test_every_call_is_answered_once_and_in_order(tmp_path: Path) -> None:
         told = [results[call] for call in asked]
         outcomes = {fact.result.call: fact.outcome for fact in facts}
         assert [outcomes[call] for call in asked] == ["ok", *["error"] * 7, "ok", "ok", "ok"]
-        assert [call in started for call in asked] == [True, False, False, False, True, True, True, False, True, True, True]
+        assert [call in started for call in asked] == [
+            True,
+            False,
+            False,
+            False,
+            True,
+            True,
+            True,
+            False,
+            True,
+            True,
+            True,
+        ]
         assert "hello" in told[0]["content"]
         assert told[1]["error"] == "There is no tool 'read_fil'. Did you mean 'read_file'?"
         assert "terminal" in told[1]["tools"]
@@ -92,18 +105,10 @@ def test_every_call_is_answered_once_and_in_order(tmp_path: Path) -> None:
 
 
 def test_a_bug_in_the_model_layer_ends_the_run_with_a_fact(tmp_path: Path) -> None:
-    class Broken:
-        name, provider, wire = "broken", "nobody", "openai-chat"
-
-        def __init__(self, inner: Any) -> None:
-            self.can = inner.can
-
-        async def stream(self, request: Any) -> Any:
+    class Broken(ModelWrapper):
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
             raise AttributeError("nothing here")
-            yield Text(text="")
-
-        async def aclose(self) -> None:
-            pass
+            yield
 
     async def main() -> None:
         async with talk(model, tmp_path / "work") as here:

@@ -42,9 +42,7 @@ def run(tmp_path: Path, calls: Sequence[Reply], **settings: object) -> tuple[Run
         (A_B_C_D, 8, "The same 4 calls have gone round"),
     ],
 )
-def test_it_is_warned_and_then_stopped(
-    tmp_path: Path, calls: Sequence[Reply], first_warning: int, words: str
-) -> None:
+def test_it_is_warned_and_then_stopped(tmp_path: Path, calls: Sequence[Reply], first_warning: int, words: str) -> None:
     ended, results = run(tmp_path, calls)
     warned = [number for number, result in enumerate(results, 1) if "warning" in result]
     assert warned[0] == first_warning

@@ -47,6 +47,23 @@ def test_the_providers_count_above_the_threshold_prunes_before_it_is_too_late(tm
         asyncio.run(main())
 
 
+def test_a_long_run_is_shortened_now_and_then_and_not_at_every_step(tmp_path: Path) -> None:
+    script = [Call("terminal", {"command": f"seq {n}000 {n}900"}) for n in range(1, 41)]
+
+    async def main() -> None:
+        variables = {"MELETE_CONTEXT_LENGTH": "20000"}
+        async with talk(model, tmp_path / "work", variables=variables) as here:
+            ended = await here.say("Count very much.")
+            compacted = await here.facts(Compacted)
+        assert ended.stop == "done"
+        assert 2 <= len(compacted) <= 15
+        for fact in compacted:
+            assert fact.tokens_before - fact.tokens_after >= 4_000
+
+    with ScriptedModel([*script, Say("Done.")]) as model:
+        asyncio.run(main())
+
+
 def test_when_nothing_can_be_pruned_the_run_says_so(tmp_path: Path) -> None:
     async def main() -> None:
         async with talk(model, tmp_path / "work") as here:

@@ -3,7 +3,19 @@
 import asyncio
 from pathlib import Path
 
-from melete.core.event import Fact, Framed, Opened, Reply, RunEnded, RunStarted, Said, Spent, Titled, ToolEnded, ToolStarted
+from melete.core.event import (
+    Fact,
+    Framed,
+    Opened,
+    Reply,
+    RunEnded,
+    RunStarted,
+    Said,
+    Spent,
+    Titled,
+    ToolEnded,
+    ToolStarted,
+)
 from melete.testing import Call, Say, ScriptedModel
 from tests.talking import Talk, talk
 
@@ -29,7 +41,20 @@ def test_each_fact_is_stored_first_and_in_order(tmp_path: Path) -> None:
             await reader
         assert ended == facts[-1]
         assert [fact.seq for fact in facts] == list(range(1, len(facts) + 1))
-        expected = [Opened, RunStarted, Framed, Said, Titled, Reply, Spent, ToolStarted, ToolEnded, Reply, Spent, RunEnded]
+        expected = [
+            Opened,
+            RunStarted,
+            Framed,
+            Said,
+            Titled,
+            Reply,
+            Spent,
+            ToolStarted,
+            ToolEnded,
+            Reply,
+            Spent,
+            RunEnded,
+        ]
         assert [type(fact) for fact in facts] == expected
         assert seen == [type(fact).__name__ for fact in facts[1:]]
         assert {fact.run for fact in facts[1:]} == {ended.run}

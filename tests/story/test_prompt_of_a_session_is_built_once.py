@@ -30,7 +30,9 @@ def home() -> Path:
     return folder
 
 
-def say(tmp_path: Path, model: ScriptedModel, *prompts: str, tools: Sequence[Tool] = (), **options: Any) -> list[Framed]:
+def say(
+    tmp_path: Path, model: ScriptedModel, *prompts: str, tools: Sequence[Tool] = (), **options: Any
+) -> list[Framed]:
     async def main() -> list[Framed]:
         async with talk(model, tmp_path / "work", tools=tools, **options) as here:
             for prompt in prompts:
@@ -64,6 +66,13 @@ def test_soul_and_context_files_are_read_once(tmp_path: Path) -> None:
 
 def test_an_empty_soul_is_the_built_in_one(tmp_path: Path) -> None:
     (home() / "SOUL.md").write_text(" \n")
+    with ScriptedModel(["Hello."]) as model:
+        say(tmp_path, model, "Hi.")
+    assert model.requests[0].json["messages"][0]["content"].startswith("You are Melete")
+
+
+def test_a_soul_that_is_no_file_is_the_built_in_one(tmp_path: Path) -> None:
+    (home() / "SOUL.md").mkdir()
     with ScriptedModel(["Hello."]) as model:
         say(tmp_path, model, "Hi.")
     assert model.requests[0].json["messages"][0]["content"].startswith("You are Melete")

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from melete.testing.replies import Reply
 from tests.talking import Talk, sent_prefix, talk
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=30)
-extras = st.sampled_from([{}, {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x=="}]}, {"annotations": []}])
+extras = st.sampled_from(
+    [{}, {"reasoning_details": [{"type": "reasoning.encrypted", "data": "x=="}]}, {"annotations": []}]
+)
 calls = st.one_of(
     st.builds(lambda t: Call("terminal", {"command": f"echo {len(t)}", "timeout": "5"}), words),
     st.builds(lambda t: Call("write_file", {"path": "a.txt", "content": t}), words),
@@ -75,7 +78,7 @@ def test_over_random_sessions(script: list[Reply], steps: list[str], rounds: int
         with ScriptedModel(script) as model:
             facts = asyncio.run(session(root / "work", model, steps, rounds))
         prefixes = [sent_prefix(request.body) for request in model.requests]
-        for before, after in zip(prefixes, prefixes[1:], strict=False):
+        for before, after in pairwise(prefixes):
             assert after.startswith(before)
         every_prefix_of_the_log_goes_on(facts)
     finally:
@@ -99,7 +102,7 @@ def every_prefix_of_the_log_goes_on(facts: Sequence[Fact]) -> None:
                 answered = [part.call for part in messages[place + 1].parts if hasattr(part, "call")]  # pyright: ignore
                 assert answered == [call.id for call in message.calls]
         assert [message for message in messages if message.role == "tool"] == [
-            after for before, after in zip(messages, messages[1:], strict=False) if before.calls
+            after for before, after in pairwise(messages) if before.calls
         ]
         assert Transcript(facts[: fact.seq]).messages == messages
     assert not state.open_calls

@@ -36,8 +36,7 @@ def test_nothing_of_it_is_stored_sent_or_shown(tmp_path: Path) -> None:
 
     async def listen(here: Talk, seen: list[str]) -> None:
         with here.conversation.hub.subscribe() as events:
-            async for event in events:
-                seen.append(repr(event))
+            seen.extend([repr(event) async for event in events])
 
     async def main() -> None:
         folder = tmp_path / "work"

@@ -6,10 +6,11 @@ from typing import Any
 
 from melete.app.clock import SystemClock
 from melete.app.service import Kind, inbox_message
-from melete.core.event import Said, Steered
+from melete.core.event import Answered, CancelAsked, Said, Steered
 from melete.core.session import Receipt
 from melete.core.tool import Tool, ToolContext, tool
 from melete.store import open_store
+from melete.store.inbox import put
 from melete.testing import Call, Say, ScriptedModel
 from tests.talking import Talk, talk
 
@@ -78,4 +79,34 @@ def test_messages_to_a_session_at_rest_wait_for_its_next_run(tmp_path: Path) -> 
         assert [message["content"] for message in here.messages()[1:]] == ["First.", "A0", "Q1", "A1", "Q2"]
 
     with ScriptedModel(["A0", "A1", "A2"]) as model:
+        asyncio.run(main())
+
+
+def test_a_message_that_was_taken_in_before_a_crash_is_not_taken_in_twice(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with talk(model, tmp_path / "work") as here:
+            log = here.app.loaded.home.state / "sessions" / f"{here.conversation.ref.id}.log"
+            message = inbox_message(here.app, "queue", text="Once.")
+            put(log, message)
+            assert (await here.go_on()).text == "A0"
+            file = put(log, message)  # as if the process had died before it removed the file
+            assert (await here.go_on()).steps == 0
+            assert not file.exists()
+            assert [fact.message.text for fact in await here.facts(Said)] == ["Once."]
+
+    with ScriptedModel(["A0", "A1"]) as model:
+        asyncio.run(main())
+
+
+def test_answers_and_cancels_that_nobody_took_expire_with_the_next_run(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with talk(model, tmp_path / "work") as here:
+            log = here.app.loaded.home.state / "sessions" / f"{here.conversation.ref.id}.log"
+            files = [put(log, inbox_message(here.app, kind, question="q")) for kind in ("answer", "cancel")]
+            assert (await here.say("Go.")).stop == "done"
+            assert [fact.status for fact in await here.facts(Answered)] == ["expired"]
+            assert [fact.status for fact in await here.facts(CancelAsked)] == ["expired"]
+            assert not [file for file in files if file.exists()]
+
+    with ScriptedModel(["A0"]) as model:
         asyncio.run(main())

@@ -93,11 +93,12 @@ def test_a_missing_key_is_named(adapter: Adapter) -> None:
 
 @pytest.mark.parametrize(
     ("value", "least", "most"),
-    [("2", 2, 2), ("0.25", 0.25, 0.25), (formatdate(time.time() + 50, usegmt=True), 20, 50), ("soon", None, None)],
+    [("2", 2, 2), ("0.25", 0.25, 0.25), ("a date", 20, 50), ("soon", None, None)],
 )
 def test_the_servers_wish_to_wait_is_read(
     adapter: Adapter, value: str, least: float | None, most: float | None
 ) -> None:
+    value = formatdate(time.time() + 50, usegmt=True) if value == "a date" else value
     with ScriptedModel([Fault("rate_limited", retry_after=value)]) as server, pytest.raises(RateLimitError) as caught:
         ask(adapter, server.base_url, asking("Go"))
     found = caught.value.retry_after

@@ -17,6 +17,8 @@ KEEP = 8
 """Messages at the end that are never touched."""
 WORTH = 400
 """Characters below which a result is not worth pruning."""
+GAIN = 0.2
+"""Share of the window that must come free before the prefix is broken: otherwise each step would break it anew."""
 
 
 class Compactor:
@@ -27,15 +29,15 @@ class Compactor:
         self._threshold = threshold
 
     async def fit(self, session: Session) -> None:
-        """Prune when the last request used more than the threshold's share of the window."""
+        """Prune when the last request used more than the threshold's share of the window and enough would come free."""
         used = session.transcript.last_usage.total
-        if used > self._threshold * self._window() and self._prunable(session):
+        if used > self._threshold * self._window() and self._gain(session) >= GAIN * self._window():
             await self.shrink(session)
 
     async def shrink(self, session: Session) -> bool:
         """Prune now; False when there is nothing left to prune."""
         before = session.messages
-        if not self._prunable(session):
+        if self._gain(session) <= 0:
             return False
         messages = [_pruned(m) for m in before[:-KEEP]] + list(before[-KEEP:])
         was, now = _size(before), _size(messages)
@@ -52,8 +54,9 @@ class Compactor:
         )
         return True
 
-    def _prunable(self, session: Session) -> bool:
-        return any(_long(p) for m in session.messages[:-KEEP] for p in m.parts)
+    def _gain(self, session: Session) -> int:
+        """About how many tokens would come free."""
+        return sum(_size([p]) - _size([_short(p)]) for m in session.messages[:-KEEP] for p in m.parts if _long(p)) // 4
 
 
 def _long(part: Part) -> bool:

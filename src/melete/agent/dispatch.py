@@ -13,7 +13,6 @@ import msgspec
 from melete.agent import arguments, results
 from melete.agent.context import CallContext, Surroundings
 from melete.agent.loopwatch import LoopWatch
-from melete.core.errors import StoreError
 from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import ToolEnded, ToolStarted
 from melete.core.message import ToolCall, ToolResult

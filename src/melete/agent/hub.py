@@ -21,12 +21,11 @@ QUEUE = 5_000
 class Subscription:
     """One reader's queue: iterate it; it ends when the hub closes. A reader too slow for it gets `Lagged` and goes on."""
 
-    def __init__(self, hub: "Hub", limit: int, *, after: int) -> None:
+    def __init__(self, hub: "Hub", limit: int) -> None:
         self._hub = hub
         self._limit = limit
         self._events: deque[Event] = deque()
         self._ready = asyncio.Event()
-        self._last = after
         self._closed = False
 
     def __enter__(self) -> "Subscription":
@@ -40,8 +39,10 @@ class Subscription:
     def put(self, event: Event) -> None:
         """Add an event; when the queue is full its content gives way to one `Lagged`."""
         if len(self._events) >= self._limit:
+            first = self._events[0]
+            known = first.seq - 1 if isinstance(first, Fact) else first.seq
             self._events.clear()
-            self._events.append(Lagged(seq=self._last, session=event.session, run=event.run, at=event.at))
+            self._events.append(Lagged(seq=known, session=event.session, run=event.run, at=event.at))
         self._events.append(event)
         self._ready.set()
 
@@ -53,9 +54,7 @@ class Subscription:
     async def __aiter__(self) -> AsyncIterator[Event]:
         while True:
             while self._events:
-                event = self._events.popleft()
-                self._last = event.seq
-                yield event
+                yield self._events.popleft()
             if self._closed:
                 return
             self._ready.clear()
@@ -76,7 +75,7 @@ class Hub:
 
     def subscribe(self, *, limit: int = QUEUE) -> Subscription:
         """Join the stream: the deltas since the last fact come first, then everything new."""
-        reader = Subscription(self, max(2, limit), after=self._seq)
+        reader = Subscription(self, max(2, limit))
         for delta in self._deltas:
             reader.put(delta)
         self._readers.append(reader)

@@ -73,4 +73,4 @@ async def act(agent: Agent, session: Session, reply: Reply, *, calls_off: bool =
                 for call in batch:
                     group.create_task(agent.dispatch.run(call, refused=refused))
     finally:
-        await close_open_calls(session, outcome="not_run", why="the run was stopped before this call began")
+        await close_open_calls(session)

@@ -42,26 +42,21 @@ def failure(
     )
 
 
-async def close_open_calls(session: Session, *, outcome: OutcomeName, why: str) -> int:
-    """Give every call without an outcome one, so that the conversation stays valid; returns how many there were."""
-    calls = session.transcript.open_calls
-    if calls:
-        await session.record(*(failure(call, why, outcome=outcome) for call in calls))
-    return len(calls)
+async def close_open_calls(session: Session) -> int:
+    """Give every call without an outcome one, so that the conversation stays valid; returns how many there were.
 
-
-async def close_unknown(session: Session) -> int:
-    """After a crash: calls that had begun are reported as unknown, the others as not run; returns how many there were."""
+    A call that had begun is reported as unknown, whether the program died or its outcome could not be stored.
+    """
     begun = session.transcript.started
     facts = [
         failure(
             call,
-            "The program stopped while this call ran. Its outcome is unknown: it may or may not have taken effect. "
+            "The run stopped while this call was at work. Its outcome is unknown: it may or may not have taken effect. "
             "Check before you do it again.",
             outcome="unknown",
         )
         if call.id in begun
-        else failure(call, "The program stopped before this call began.", outcome="not_run")
+        else failure(call, "The run was stopped before this call began.", outcome="not_run")
         for call in session.transcript.open_calls
     ]
     if facts:
@@ -85,7 +80,7 @@ async def shape(result: Result, *, limit: int, redact: Callable[[str], str], spi
     key, text = max(texts, key=lambda pair: len(pair[1]), default=("", ""))
     written = len(encode({key: text}))
     room = (limit - (len(content) - written) - NOTE) * len(text) // written
-    if room >= min(len(text), SHORTEST):
+    if text and room >= min(len(text), SHORTEST):
         path = await spill(f"{key}.txt", text)
         shortened = encode({**fields, key: _cut(text, room, path), "full_output": path})
         if len(shortened) <= limit:

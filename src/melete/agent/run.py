@@ -10,7 +10,7 @@ from melete.agent.agent import Agent
 from melete.agent.approvals import Desk
 from melete.agent.loop import Emit, converse
 from melete.agent.mail import Mail
-from melete.agent.results import close_unknown
+from melete.agent.results import close_open_calls
 from melete.core.errors import LimitError, StoreError
 from melete.core.event import Answered, CancelAsked, Framed, Notice, RunEnded, RunStarted, Said, Stop, Titled
 from melete.core.message import Message
@@ -48,16 +48,24 @@ class Run:
     async def execute(self, prompt: Message | None, *, frame: Framed | None = None) -> RunEnded:
         """Run to the end and return the last fact; failures are in it. Only a failure to store is raised: StorageError.
 
+        A task that is cancelled while it waits here ends the run as well: its last fact is stored before the cancellation goes on.
         `frame` is stored before the first request where the session has none, or none that fits its tools.
         """
         session, began = self._session, time.monotonic()
         session.begin(self.id)
         log.info("run %s: begins with %s", self.id, self._agent.model.name)
         await self._begin(prompt, frame)
-        stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)))
-        await close_unknown(session)
+        try:
+            stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)))
+        except asyncio.CancelledError:
+            await self._end(Stop.CANCELLED, None, began=began)
+            raise
+        return await self._end(stop, error, began=began)
+
+    async def _end(self, stop: str, error: str | None, *, began: float) -> RunEnded:
+        await close_open_calls(self._session)
         ended = self._summary(stop, error, seconds=time.monotonic() - began)
-        stored = (await session.record(ended, durable=True))[0]
+        stored = (await self._session.record(ended, durable=True))[0]
         log.log(
             logging.WARNING if error else logging.INFO,
             "run %s: %s, %d steps, %s",
@@ -70,7 +78,7 @@ class Run:
 
     async def _begin(self, prompt: Message | None, frame: Framed | None) -> None:
         session, model = self._session, self._agent.model
-        unknown = await close_unknown(session)
+        unknown = await close_open_calls(session)
         await self._expire()
         started = RunStarted(
             model=model.name,
@@ -148,10 +156,12 @@ class Run:
             await asyncio.sleep(WATCH)
 
     def _summary(self, stop: str, error: str | None, *, seconds: float) -> RunEnded:
-        spent = self._session.transcript.spent_in(self.id)
+        state = self._session.transcript
+        spent = state.spent_in(self.id)
+        found = stop == Stop.DONE and not spent.requests  # an answer that was stored before, by a run without an end
         return RunEnded(
             stop=stop,
-            text=self._session.transcript.answer,
+            text=state.messages[-1].text if found and state.messages else state.answer,
             steps=spent.requests,
             usage=spent.usage,
             cost_usd=spent.usd,

@@ -1,10 +1,14 @@
 """What is built in, and what entry points add: names to lazy targets. Part of the composition root; imports none of them."""
 
-from collections.abc import Iterable
-from importlib import metadata
-from typing import cast
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, cast
 
 from melete.core.plugin import KINDS, Lazy, Plugin, Registry
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+_entry_points: Lazy[Callable[..., "EntryPoints"]] = Lazy("importlib.metadata:entry_points")
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "tools": {
@@ -34,10 +38,10 @@ def add_installed(made: Registry, kind: str, names: Iterable[str]) -> None:
     missing = [name for name in names if name not in made.all(kind)]
     if not missing or kind not in KINDS:
         return
-    for point in metadata.entry_points(group=f"melete.{kind}"):
+    for point in _entry_points.load()(group=f"melete.{kind}"):
         if point.name in missing:
             made.add(kind, point.name, Lazy(point.value))
     if all(name in made.all(kind) for name in missing):
         return
-    for point in metadata.entry_points(group="melete.plugins"):
+    for point in _entry_points.load()(group="melete.plugins"):
         cast("Plugin", point.load()).register(made)

@@ -77,9 +77,10 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 hubs=hubs,
             )
     except BaseExceptionGroup as errors:
-        if len(errors.exceptions) > 1:
+        only, *more = errors.exceptions
+        if more:
             raise
-        raise errors.exceptions[0] from None  # one failure needs no group round it
+        raise only from None  # one failure needs no group round it
 
 
 def _stores(

@@ -14,20 +14,20 @@ Taint = Literal["none", "tool", "web", "import"]
 """Where a text came from, as far as trust goes: the person or model, a tool, the web, an import."""
 
 
-class Text(Struct, frozen=True, kw_only=True, tag="text"):
+class Text(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
     """Plain text."""
 
     text: str
     taint: Taint = "none"
 
 
-class Thinking(Struct, frozen=True, kw_only=True, tag="thinking"):
+class Thinking(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="thinking"):
     """A model's reasoning as readable text; its signed or encrypted form lives in the message's wire."""
 
     text: str
 
 
-class Image(Struct, frozen=True, kw_only=True, tag="image"):
+class Image(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
     """A picture: base64 `data` with its media type, or a `url`."""
 
     media_type: str = "image/png"
@@ -36,7 +36,7 @@ class Image(Struct, frozen=True, kw_only=True, tag="image"):
     taint: Taint = "none"
 
 
-class Audio(Struct, frozen=True, kw_only=True, tag="audio"):
+class Audio(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
     """A sound: base64 `data` with its media type."""
 
     media_type: str
@@ -44,7 +44,7 @@ class Audio(Struct, frozen=True, kw_only=True, tag="audio"):
     taint: Taint = "none"
 
 
-class File(Struct, frozen=True, kw_only=True, tag="file"):
+class File(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="file"):
     """A document: base64 `data` with its media type and name."""
 
     media_type: str
@@ -53,7 +53,7 @@ class File(Struct, frozen=True, kw_only=True, tag="file"):
     taint: Taint = "none"
 
 
-class ToolCall(Struct, frozen=True, kw_only=True, tag="tool_call"):
+class ToolCall(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
     """A model's wish to run a tool; `arguments` is the JSON text exactly as the model wrote it."""
 
     id: str
@@ -61,7 +61,7 @@ class ToolCall(Struct, frozen=True, kw_only=True, tag="tool_call"):
     arguments: str
 
 
-class ToolResult(Struct, frozen=True, kw_only=True, tag="tool_result"):
+class ToolResult(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
     """The answer to one call; `content` is the text that the model reads, a JSON object."""
 
     call: str
@@ -90,7 +90,7 @@ class Origin(Struct, frozen=True, kw_only=True):
     surface: str = ""
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Message(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of a conversation, in the form that every wire can be built from."""
 
     role: Role

@@ -26,6 +26,11 @@ class Address(Struct, frozen=True, kw_only=True):
         return f"{_bracketed(self.host)}:{self.port}"
 
     @property
+    def numeric(self) -> bool:
+        """Whether the host is an IP address, which needs no looking up."""
+        return ":" in self.host or self.host.replace(".", "").isdecimal()
+
+    @property
     def host_header(self) -> str:
         """The value of the Host header: without the port where it is the scheme's own."""
         usual = self.port == PORTS["https" if self.secure else "http"]

@@ -19,6 +19,9 @@ from melete.models.address import Address
 LARGEST_HEAD = 256 * 1024
 PIECE = 64 * 1024
 CLOSE_SECONDS = 1.0
+RACE_SECONDS = (
+    0.25  # between the addresses of a name; asyncio loses the winner's socket when the race is cancelled late
+)
 
 
 class Head(Struct, frozen=True, kw_only=True):
@@ -150,7 +153,7 @@ async def connect(to: Address, *, proxy: Address | None, trust: ssl.SSLContext |
         limit=2 * PIECE,
         ssl=trust if secure else None,
         server_hostname=first.host if secure else None,
-        happy_eyeballs_delay=0.25,
+        happy_eyeballs_delay=None if first.numeric else RACE_SECONDS,
     )
     connection = Connection(reader, writer)
     if proxy is not None and to.secure and trust is not None:

@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from melete.core.event import Delta, Reply, Retried
 from melete.core.model import (
-    Capabilities,
     EmptyReplyError,
     MalformedReplyError,
     ModelClient,
     ModelError,
     ModelRequest,
+    ModelWrapper,
 )
 
 Sleep = Callable[[float], Awaitable[None]]
@@ -33,7 +33,7 @@ class Backoff(Struct, frozen=True, kw_only=True):
     longest_wait: float = 120.0
 
 
-class Retrying:
+class Retrying(ModelWrapper):
     """A model that tries again what may go well next time; it yields Retried before each wait.
 
     An answer with neither text nor calls is asked for once more and then given as it is; a malformed one is asked for once
@@ -48,30 +48,10 @@ class Retrying:
         sleep: Sleep = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._backoff = backoff
         self._sleep = sleep
         self._jitter = jitter
-
-    @property
-    def name(self) -> str:
-        """The inner model's name."""
-        return self._inner.name
-
-    @property
-    def provider(self) -> str:
-        """The inner model's provider."""
-        return self._inner.provider
-
-    @property
-    def wire(self) -> str:
-        """The inner model's wire."""
-        return self._inner.wire
-
-    @property
-    def can(self) -> Capabilities:
-        """What the inner model can do."""
-        return self._inner.can
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
         """Yield what the inner model yields; raise its error when no further try is left or would help."""
@@ -79,7 +59,7 @@ class Retrying:
         while True:
             failure: ModelError | None = None
             try:
-                async with aclosing(self._inner.stream(request)) as answer:
+                async with aclosing(self.inner.stream(request)) as answer:
                     async for item in answer:
                         if isinstance(item, Reply) and _is_empty(item) and self._asks_again(failures):
                             failure = EmptyReplyError(f"{self.name} answered with neither text nor a tool call")
@@ -99,10 +79,6 @@ class Retrying:
                 model=self.name,
             )
             await self._sleep(delay)
-
-    async def aclose(self) -> None:
-        """Close the inner model; a second call does nothing."""
-        await self._inner.aclose()
 
     def _asks_again(self, failures: list[ModelError]) -> bool:
         """Whether an empty answer is asked for once more."""

@@ -4,8 +4,10 @@ import signal
 from typing import Any
 
 from melete.core.errors import EnvironmentFailure
+from melete.core.policy import Verdict
 from melete.core.ports import Completed
 from melete.core.tool import Output, ToolContext, ToolError, tool
+from melete.security.commands import judge
 from melete.tools.group import Group
 from melete.tools.process import process
 from melete.tools.text import clean_output
@@ -22,7 +24,11 @@ HINTS = {
 }
 
 
-@tool(effect="outside", limit=100_000, deadline=LONGEST + 60)
+def _judge(arguments: Any) -> Verdict:
+    return judge(arguments.command)
+
+
+@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, judge=_judge)
 async def terminal(
     ctx: ToolContext,
     *,

@@ -76,7 +76,10 @@ def main(arguments: Sequence[str]) -> int:
     try:
         return melete.main(args=list(arguments), prog_name="melete", standalone_mode=False) or 0
     except click.ClickException as error:
-        err(f"melete: {_usage(error)}\n")
+        if "\n" in error.format_message():  # a group without a command shows its help
+            error.show()
+        else:
+            err(f"melete: {_usage(error)}\n")
         return error.exit_code
     except SystemExit:  # our commands return; click exits when its help is not read to the end, or after completing
         forget(sys.stdout)

@@ -48,7 +48,7 @@ RAISE = {
 }
 
 
-def facts(fact: Fact, paint: Paint, started: Mapping[str, ToolStarted] | None = None) -> Iterator[str]:
+def facts(fact: Fact, paint: Paint, *, started: Mapping[str, ToolStarted] | None = None) -> Iterator[str]:
     """Lines, without their ends, that show a fact; none for what only the program needs. `started` finds a call's arguments."""
     match fact:
         case Said() | Steered():

@@ -68,10 +68,11 @@ def run_async(work: Callable[[Interrupts], Awaitable[int]]) -> int:
 @asynccontextmanager
 async def opened(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenerator[Melete]:
     """The wired application; what goes wrong inside is kept in the log file with its traceback."""
+    unlogged: list[str] = []
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(open_melete(loaded, ephemeral=ephemeral))
         if not ephemeral:
-            stack.enter_context(logging_to(loaded.home, redact=app.redact, on_failure=_not_logged))
+            stack.enter_context(logging_to(loaded.home, redact=app.redact, on_failure=unlogged.append))
         try:
             yield app
         except ReaderLeft:
@@ -83,7 +84,5 @@ async def opened(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenerator[M
         except Exception:
             log.exception("a command failed")
             raise
-
-
-def _not_logged(reason: str) -> None:
-    err(f"melete: warning: {visible(reason)}\n")
+    for reason in unlogged:  # only where nothing worse was raised: then the reason is the same
+        err(f"melete: warning: {visible(reason)}\n")

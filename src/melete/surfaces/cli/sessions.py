@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import click
 import msgspec
@@ -15,7 +15,7 @@ from melete.core.event import Fact, RunEnded, ToolStarted
 from melete.core.session import Receipt, SessionInfo, SessionRef
 from melete.core.transcript import Transcript
 from melete.surfaces.cli.options import json_option, painter, settings
-from melete.surfaces.cli.output import err, is_terminal, one_line, out, visible
+from melete.surfaces.cli.output import err, is_terminal, one_line, out
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.questions import choice
 from melete.surfaces.cli.render import facts, usage_text
@@ -25,6 +25,8 @@ from melete.surfaces.cli.tables import session_table
 
 LOOK = 0.5
 """Seconds between two looks at whether the process that runs a session is still there."""
+PATIENCE: Mapping[Kind, float] = {"steer": 1.5, "queue": 0.5, "answer": 5.0, "cancel": 5.0}
+"""Seconds to wait for what becomes of a message: a step may last long, answers and cancels act at once."""
 
 Work = Callable[[Melete, SessionRef], Awaitable[int]]
 
@@ -72,7 +74,7 @@ def show(session: str, follow: bool, as_json: bool) -> int:
             view.head(await app.store.info(ref), app.redact)
         for fact in stored:
             view.show(fact, app.redact)
-        view.questions(Transcript(stored))
+        view.questions(Transcript(stored), ref.id)
         return 0
 
     return _with_session(loaded, session, work)
@@ -217,15 +219,15 @@ class _View:
             return
         if isinstance(fact, ToolStarted):
             self._started[fact.call.id] = fact
-        for line in facts(fact, self._paint, self._started):
+        for line in facts(fact, self._paint, started=self._started):
             out(redact(line) + "\n")
 
-    def questions(self, state: Transcript) -> None:
+    def questions(self, state: Transcript, session: str) -> None:
         """The open questions, with the command that answers them."""
         if self._as_json or not state.running:
             return
         for question in state.questions.values():
-            err(f"open: {visible(question.text)}; answer it with: melete sessions answer ID {question.id} VALUE\n")
+            err(f"open: {one_line(question.text)}; melete sessions answer {session} {question.id} VALUE\n")
 
 
 async def _follow(app: Melete, ref: SessionRef, view: _View) -> int:
@@ -278,7 +280,7 @@ async def _deliver(
     app: Melete, ref: SessionRef, kind: Kind, *, text: str = "", question: str = "", as_json: bool = False
 ) -> int:
     message = inbox_message(app, kind, text=text, question=question)
-    receipt = await send(app, ref, message)
+    receipt = await send(app, ref, message, wait=PATIENCE[kind])
     if as_json:
         out(msgspec.json.encode(receipt).decode() + "\n")
     else:
