@@ -31,6 +31,10 @@ docs:
 reference:
     python scripts/reference.py
 
+# Draw the README's picture of the demo anew
+picture:
+    python scripts/demo_picture.py
+
 # Run the examples
 examples:
     for example in examples/*.py; do echo "$example"; python "$example"; done

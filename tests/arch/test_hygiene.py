@@ -59,6 +59,20 @@ def test_every_page_of_the_documentation_is_in_the_navigation() -> None:
     assert set(_pages(site["nav"])) == pages - records
 
 
+def test_every_link_of_the_pages_outside_the_site_leads_somewhere() -> None:
+    """The site's own links are checked when it is built."""
+    link = re.compile(r"\]\((?![a-z]+:)([^)#\s]+)")
+    pages = [*ROOT.glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
+    dead = [
+        f"{page.relative_to(ROOT)} links to {target}"
+        for page in pages
+        for target in link.findall(page.read_text(encoding="utf-8"))
+        if not (page.parent / target).exists()
+    ]
+    assert any(link.search(page.read_text(encoding="utf-8")) for page in pages)
+    assert not dead, dead
+
+
 def test_decision_records_are_numbered_without_gaps_and_titled() -> None:
     records = sorted(path for path in (ROOT / "docs" / "adr").glob("*.md") if path.name != "index.md")
     assert [path.name[:4] for path in records] == [f"{number:04}" for number in range(1, len(records) + 1)]

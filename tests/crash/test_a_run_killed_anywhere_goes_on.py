@@ -35,7 +35,7 @@ STEPS = (
 )
 
 
-def play(request: dict[str, Any], index: int) -> Call | Say:  # noqa: ARG001 - the signature of a script
+def play(request: dict[str, Any], index: int) -> Call | Say:
     """The next step after the results that the request shows; a step whose outcome is unknown is not repeated."""
     done = sum(message["role"] == "tool" for message in request["messages"])
     return STEPS[done] if done < len(STEPS) else Say("All three are done.")

@@ -1,6 +1,7 @@
 """0 answered, 1 failed, 2 wrong usage or configuration, 3 a limit, 130 interrupted, 143 terminated."""
 
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,19 @@ def test_a_signal_ends_the_run_and_its_results_are_stored(number: signal.Signals
     assert {event.get("outcome") for event in ended} >= {"cancelled"}
     assert said == b""
     assert [row["stop"] for row in listed] == ["cancelled"]
+
+
+def test_a_second_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
+    stubborn = Call("terminal", {"command": "trap '' TERM; touch begun; while :; do sleep 0.1; done"})
+    with ScriptedModel([stubborn]) as model:
+        process = start("run", "wait", model=model, cwd=tmp_path)
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=30)  # and no process is left: the fixture looks
+    assert (process.returncode, out, said) == (130, b"", b"")
 
 
 def test_a_group_without_a_command_shows_its_help() -> None:

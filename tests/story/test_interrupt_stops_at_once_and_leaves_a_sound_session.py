@@ -9,7 +9,18 @@ import pytest
 
 from melete.app.clock import SystemClock
 from melete.app.service import exit_code, inbox_message
-from melete.core.event import CancelAsked, Event, RunEnded, TextDelta, ToolEnded, ToolStarted
+from melete.core.event import (
+    CancelAsked,
+    Event,
+    Framed,
+    RunEnded,
+    RunStarted,
+    Said,
+    TextDelta,
+    Titled,
+    ToolEnded,
+    ToolStarted,
+)
 from melete.core.tool import ToolContext, tool
 from melete.store import open_store
 from melete.testing import Call, Calls, Fault, Say, ScriptedModel
@@ -147,12 +158,13 @@ def test_by_whoever_waits_for_the_run(tmp_path: Path) -> None:
         asyncio.run(main())
 
 
-def test_before_the_first_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [RunStarted, Framed, Said, Titled])
+def test_before_the_first_request(tmp_path: Path, kind: type[Event]) -> None:
     async def main() -> None:
         async with talk(model, tmp_path / "work") as here:
-            ended = await cancelled(here, lambda e: True, by_hand)
-        assert ended.stop == "cancelled"
-        assert len(model.requests) <= 1
+            ended = await cancelled(here, lambda e: isinstance(e, kind), by_hand)
+        assert (ended.stop, ended.text) == ("cancelled", "")
+        assert not model.requests
 
     with ScriptedModel(["Too late."]) as model:
         asyncio.run(main())

@@ -117,6 +117,8 @@ class Run:
                 watcher = group.create_task(self._watch())
                 self._task = group.create_task(self._guarded(mail))
                 self._task.add_done_callback(lambda _: watcher.cancel())
+            if self._task.cancelled():  # before its first step, where nothing of it could notice
+                return Stop.CANCELLED, None
             return self._task.result()
         except BaseExceptionGroup as errors:
             raise innermost(errors) from errors

@@ -1,20 +1,19 @@
 """From settings to one model at one address: which vendor, which key, which dialect. Part of the composition root."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
+from melete.app.keys import nearest_word
 from melete.app.settings import Loaded
 from melete.app.vendors import Vendor, address, is_loopback, proxy_for, vendor_at, vendors
 from melete.core.errors import ConfigError, NoModelError
 from melete.core.model import Capabilities, Role
-from melete.core.plugin import Lazy
 from melete.models.spec import ModelSpec, Quirks, Timeouts
 
 OWN_KEY = "MELETE_API_KEY"
 WIRE = "openai-chat"
-_close_matches: Lazy[Callable[..., list[str]]] = Lazy("difflib:get_close_matches")
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -132,8 +131,8 @@ def split_name(name: str) -> tuple[str, str]:
 def known_vendor(name: str) -> str:
     """`name` if the catalogue has it; raises ConfigError with the nearest one."""
     if name not in vendors():
-        close = _close_matches.load()(name, list(vendors()), n=1, cutoff=0.6)
-        hint = f"did you mean {close[0]}? " if close else ""
+        near = nearest_word(name, vendors())
+        hint = f"did you mean {near}? " if near else ""
         raise ConfigError(
             f"no provider is called {name!r}",
             next=f"{hint}known: {', '.join(vendors())}; any other server: set model.base_url",

@@ -4,14 +4,13 @@ What a command does belongs to the surface that offers it; which there are, what
 stands here alone. Another alias is another word in one row.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
+from melete.app.keys import nearest_word
 from melete.core.errors import UsageError
-from melete.core.plugin import Lazy
 
-_close_matches: Lazy[Callable[..., list[str]]] = Lazy("difflib:get_close_matches")
 EVERYWHERE = ("cli", "gateway", "web")
 
 
@@ -74,6 +73,6 @@ def parse(line: str, surface: str) -> tuple[CommandDef, str]:
     for command in commands(surface):
         if name == command.name or name in command.aliases:
             return command, rest.strip()
-    near = _close_matches.load()(f"/{name}", list(words(surface)), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}? " if near else ""
+    near = nearest_word(f"/{name}", words(surface), cutoff=0.5)
+    hint = f"did you mean {near}? " if near else ""
     raise UsageError(f"there is no command {word}", next=f"{hint}/help lists them")

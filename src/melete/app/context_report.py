@@ -3,7 +3,7 @@
 from msgspec import Struct, json
 
 from melete.agent.prompt import build, names
-from melete.app.frame import layers
+from melete.app.frame import layers, shown
 from melete.app.service import Conversation
 from melete.core.event import ToolSchema
 from melete.core.message import Message
@@ -32,7 +32,7 @@ async def report(conversation: Conversation) -> list[Cost]:
     frame = transcript.frame
     system = frame.system if frame else build(made)
     parts = names(made) if len(names(made)) == len(system) else tuple(f"block {n}" for n in range(1, len(system) + 1))
-    tools = frame.tools if frame else tuple(t.shown for t in conversation.tools if not t.deferred)
+    tools = frame.tools if frame else shown(conversation.tools)
     rows = [Cost(group="system", part=part, bytes=len(text.encode())) for part, text in zip(parts, system, strict=True)]
     rows += [Cost(group="tools", part=tool.name, bytes=schema_bytes(tool)) for tool in tools]
     for role in ("user", "assistant", "tool"):

@@ -1,13 +1,15 @@
 """The frame of a session: system blocks and tool schemas, built once and stored. Part of the composition root."""
 
+import logging
 from collections.abc import Sequence
 
 from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers, build
 from melete.app.wire import Melete
-from melete.core.event import Framed
+from melete.core.event import Framed, ToolSchema
 from melete.core.ports import Environment
 from melete.core.tool import Tool
 
+log = logging.getLogger("melete.frame")
 LONGEST_FILE = 1_000_000
 
 
@@ -26,15 +28,24 @@ async def layers(app: Melete, env: Environment, *, surface: str, extra: str = ""
 async def build_frame(app: Melete, env: Environment, tools: Sequence[Tool], *, surface: str, extra: str = "") -> Framed:
     """The fact that fixes the head of every request of a session."""
     made = await layers(app, env, surface=surface, extra=extra)
-    return Framed(system=build(made), tools=tuple(t.shown for t in tools if not t.deferred))
+    return Framed(system=build(made), tools=shown(tools))
+
+
+def shown(tools: Sequence[Tool]) -> tuple[ToolSchema, ...]:
+    """The schemas that a request carries from the start; deferred ones come when they are asked for."""
+    return tuple(tool.shown for tool in tools if not tool.deferred)
 
 
 def _soul(app: Melete) -> str:
-    """SOUL.md, the person's own words for who the agent is; empty where there is none that can be read."""
-    path = app.loaded.home.soul
+    """SOUL.md, the person's own words for who the agent is; empty where there is no such file, with a warning in the log."""
+    home = app.loaded.home
     try:
-        return path.read_text(encoding="utf-8", errors="replace")[:LONGEST_FILE]
+        with home.soul.open(encoding="utf-8", errors="replace") as file:
+            return file.read(LONGEST_FILE)
     except FileNotFoundError:
+        return ""
+    except OSError as error:
+        log.warning("%s cannot be read (%s); the built-in identity is used", home.display(home.soul), error.strerror)
         return ""
 
 
@@ -44,6 +55,10 @@ async def _context_files(env: Environment) -> tuple[ContextFile, ...]:
         stat = await env.stat(name)
         if stat is None or stat.kind != "file":
             continue
-        data = await env.read(name, limit=LONGEST_FILE)
+        try:
+            data = await env.read(name, limit=LONGEST_FILE)
+        except OSError as error:
+            log.warning("the context file %s cannot be read (%s); it is left out", name, error.strerror)
+            continue
         found.append(ContextFile(name=name, text=data.decode("utf-8", errors="replace")))
     return tuple(found)

@@ -1,7 +1,7 @@
 """The settings as a flat table of dotted keys: their types in words, text turned into values, and the nearest right key."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -114,6 +114,11 @@ def looks_secret(name: str) -> bool:
     return bool(_SECRET.search(name))
 
 
+def nearest_word(word: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """The known word that is most like `word`, empty when none is alike enough (1 is the same, 0 is anything)."""
+    return next(iter(_close_matches.load()(word, list(known), n=1, cutoff=cutoff)), "")
+
+
 def nearest(name: str, keys: Mapping[str, Key]) -> str:
     """The right key that was probably meant, empty when none comes near."""
     leaf = name.rpartition(".")[2]
@@ -122,10 +127,9 @@ def nearest(name: str, keys: Mapping[str, Key]) -> str:
     leaves: dict[str, str] = {}
     for key in keys:
         leaves.setdefault(key.rpartition(".")[2], key)
-    close = _close_matches.load()
     for table, word in ((siblings, leaf), (leaves, leaf), ({k: k for k in known}, name)):
-        if found := close(word, list(table), n=1, cutoff=0.6):
-            return table[found[0]]
+        if found := nearest_word(word, table):
+            return table[found]
     return ""
 
 
@@ -136,7 +140,7 @@ def _siblings(name: str, keys: Mapping[str, Key]) -> dict[str, str]:
 
 def unknown_key(name: str, keys: Mapping[str, Key], *, where: str) -> ConfigError:
     """The error for a key that does not exist, naming the nearest right one."""
-    beside = _close_matches.load()(name.rpartition(".")[2], list(_siblings(name, keys)), n=1, cutoff=0.8)
+    beside = nearest_word(name.rpartition(".")[2], _siblings(name, keys), cutoff=0.8)
     if looks_secret(name) and not beside:
         return ConfigError(
             f"{where}: {name} is not a setting; keys and passwords never stand in settings",

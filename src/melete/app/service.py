@@ -20,7 +20,7 @@ from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
 from melete.agent.run import Run
-from melete.app.frame import build_frame
+from melete.app.frame import build_frame, shown
 from melete.app.logs import log_session
 from melete.app.plugins import add_installed
 from melete.app.toolsets import open_tools
@@ -118,7 +118,7 @@ class Conversation:
     async def _frame(self, session: Session) -> Framed | None:
         """The frame to store, or None when the stored one fits: it is reused byte for byte."""
         stored = session.transcript.frame
-        if stored and [t.name for t in stored.tools] == [t.name for t in self.tools]:
+        if stored and [t.name for t in stored.tools] == [t.name for t in shown(self.tools)]:
             return None
         frame = await build_frame(
             self.app, self.env, self.tools, surface=self.options.surface, extra=self.options.extra

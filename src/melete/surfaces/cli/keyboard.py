@@ -5,7 +5,6 @@ meant for: the line while there is one, the run otherwise.
 """
 
 import asyncio
-import os
 import signal
 import sys
 import threading
@@ -17,9 +16,9 @@ from typing import Any
 from melete.core.errors import MeleteError
 from melete.core.plugin import Lazy
 from melete.surfaces.cli.output import err, is_terminal
+from melete.surfaces.cli.running import BY_SIGNAL, leave
 
 INTERRUPTED = 130
-BY_SIGNAL = 128
 _readline: Lazy[Callable[..., Any]] = Lazy("readline:parse_and_bind")
 _completer: Lazy[Callable[..., Any]] = Lazy("readline:set_completer")
 _delimiters: Lazy[Callable[..., Any]] = Lazy("readline:set_completer_delims")
@@ -128,7 +127,7 @@ class Keyboard:
 
     def _pass_on(self) -> None:
         if self._interrupted:
-            os._exit(BY_SIGNAL + self._signal if self._signal else INTERRUPTED)
+            leave(BY_SIGNAL + self._signal if self._signal else INTERRUPTED)
         self._interrupted = True
         if self._loop:
             self._loop.call_soon_threadsafe(self.interrupt)

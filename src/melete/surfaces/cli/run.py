@@ -38,7 +38,7 @@ def run(prompt: tuple[str, ...], as_json: bool, **given: Any) -> int:
 
     Standard output gets the answer and nothing else.
 
-    PROMPT - reads it from standard input. Text on a pipe beside a PROMPT belongs to it. With -c or -s and no PROMPT the
+    A last word - reads standard input to its end. Text on a pipe beside a PROMPT belongs to it. With -c or -s and no PROMPT the
     session goes on where it stopped.
     """
     asked = Asked(**given)
@@ -98,8 +98,10 @@ async def _run(
 
 
 async def _unfinished(conversation: Conversation) -> bool:
-    """Whether the model still owes the session something: an answer, results of calls, or a message that waits."""
+    """Whether the session still owes something: an answer, results of calls, a message that waits, or the end of its run."""
     async with conversation.app.store.claim(conversation.ref) as session:
+        if session.transcript.running:
+            return True
         messages = session.messages
         waiting = any(message.kind in ("steer", "queue") for message in session.pending())
         return waiting or bool(messages and (messages[-1].role != "assistant" or messages[-1].calls))
@@ -125,22 +127,29 @@ def _show(ended: RunEnded, text: str, *, session: str, stored: bool) -> None:
 
 def whole_prompt(words: Sequence[str]) -> str:
     """The prompt from the command line and standard input together; raises UsageError for one that is too long."""
-    if list(words) == [FROM_STDIN]:
-        return _read_stdin(patient=True)
-    text = " ".join(words)
-    piped = _read_stdin(patient=not text) if _is_piped() else ""
+    told = bool(words) and words[-1] == FROM_STDIN
+    text = " ".join(words[:-1] if told else words)
+    piped = _read_stdin(patient=told or not text) if told or _is_piped(inherited=not text) else ""
     if text and piped.strip():
         return f"{text}\n\n<stdin>\n{piped.rstrip()}\n</stdin>"
     return text or piped
 
 
-def _is_piped() -> bool:
-    """Whether something may come through standard input: a pipe, a file or a socket, no terminal and no device."""
+def _is_piped(*, inherited: bool) -> bool:
+    """Whether something may come through standard input: a pipe, a file or a socket, no terminal and no device.
+
+    What the parent process has as its own standard input was not opened for this command; it counts only with `inherited`.
+    """
     try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
+        own = os.fstat(sys.stdin.fileno())
     except (OSError, ValueError, AttributeError):  # closed, or none at all
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
+    if not (stat.S_ISFIFO(own.st_mode) or stat.S_ISREG(own.st_mode) or stat.S_ISSOCK(own.st_mode)):
+        return False
+    try:
+        return inherited or not os.path.samestat(own, Path(f"/proc/{os.getppid()}/fd/0").stat())
+    except OSError:  # no such view of processes here, or the parent is gone or another person's
+        return True
 
 
 def _read_stdin(*, patient: bool) -> str:
