@@ -1,6 +1,7 @@
 """What a running call is handed: `ToolContext` for one call of one session. Layer 2."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ from melete.core.ports import Approvals, Environment, Memory, Processes, SkillLi
 from melete.core.session import Session, Store
 from melete.core.tool import Tool
 
+log = logging.getLogger("melete.tools")
 Nested = Callable[["CallContext", str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
 
@@ -95,7 +97,7 @@ class CallContext:
 
     def spawn(self, task: Coroutine[Any, Any, None]) -> None:
         """Run something beside the call, owned by the run."""
-        self._shared.group.create_task(task)
+        self._shared.group.create_task(_logged(task, self.tool.name))
 
     async def within(self, seconds: float, work: Awaitable[Any]) -> Any:
         """Await `work` at most `seconds`, questions not counted; raises TimeoutError, and says in `late` that it was this."""
@@ -106,3 +108,10 @@ class CallContext:
         finally:
             self.late = timer.expired()
             self._deadline = None  # what the call left running has no deadline to stop
+
+
+async def _logged(task: Coroutine[Any, Any, None], tool: str) -> None:
+    try:
+        await task
+    except Exception:
+        log.exception("what %s left running failed", tool)  # nobody waits for it: it must not end what goes on

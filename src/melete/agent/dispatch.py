@@ -58,7 +58,9 @@ class Dispatch:
         except asyncio.CancelledError:
             await self._store(results.failure(call, "Stopped by the user.", outcome="cancelled"), began)
             raise
-        return await self._store(self._watch.note(call, ended) if self._watch else ended, began)
+        if self._watch and parent is None:  # what a tool calls is the tool's own business
+            ended = self._watch.note(call, ended)
+        return await self._store(ended, began)
 
     async def _store(self, ended: ToolEnded, began: float) -> ToolEnded:
         timed = msgspec.structs.replace(ended, seconds=round(time.monotonic() - began, 4))

@@ -13,7 +13,7 @@ from melete.agent.agent import Agent
 from melete.agent.mail import Mail
 from melete.agent.results import close_open_calls
 from melete.core.event import Delta, Reply, Retried, Stop, ToolProgress
-from melete.core.model import ContextOverflowError
+from melete.core.model import ContextOverflowError, MalformedReplyError
 from melete.core.session import Session
 
 log = logging.getLogger("melete.loop")
@@ -59,6 +59,8 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
         except ContextOverflowError:
             if not await agent.compactor.shrink(session):
                 raise
+        else:
+            raise MalformedReplyError(f"{agent.model.name} ended its stream without a reply")
 
 
 async def act(agent: Agent, session: Session, reply: Reply, *, calls_off: bool = False) -> None:

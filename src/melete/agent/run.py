@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from typing import cast
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from melete.agent.loop import Emit, converse
 from melete.agent.mail import Mail
 from melete.agent.results import close_open_calls
 from melete.core.errors import LimitError, StoreError
-from melete.core.event import Answered, CancelAsked, Framed, Notice, RunEnded, RunStarted, Said, Stop, Titled
+from melete.core.event import Answered, CancelAsked, Fact, Notice, RunEnded, RunStarted, Said, Stop, Titled
 from melete.core.message import Message
 from melete.core.model import ContextOverflowError, ModelError
 from melete.core.session import Session
@@ -45,16 +46,16 @@ class Run:
         if self._task and not self._task.done():
             self._task.cancel()
 
-    async def execute(self, prompt: Message | None, *, frame: Framed | None = None) -> RunEnded:
+    async def execute(self, prompt: Message | None, *, opening: Sequence[Fact] = ()) -> RunEnded:
         """Run to the end and return the last fact; failures are in it. Only a failure to store is raised: StorageError.
 
         A task that is cancelled while it waits here ends the run as well: its last fact is stored before the cancellation goes on.
-        `frame` is stored before the first request where the session has none, or none that fits its tools.
+        `opening` is stored right after the beginning: the frame where the session has none that fits, and remarks.
         """
         session, began = self._session, time.monotonic()
         session.begin(self.id)
         log.info("run %s: begins with %s", self.id, self._agent.model.name)
-        await self._begin(prompt, frame)
+        await self._begin(prompt, opening)
         try:
             stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)))
         except asyncio.CancelledError:
@@ -76,7 +77,7 @@ class Run:
         )
         return cast("RunEnded", stored)
 
-    async def _begin(self, prompt: Message | None, frame: Framed | None) -> None:
+    async def _begin(self, prompt: Message | None, opening: Sequence[Fact]) -> None:
         session, model = self._session, self._agent.model
         unknown = await close_open_calls(session)
         await self._expire()
@@ -87,7 +88,7 @@ class Run:
             pid=self._pid,
             max_steps=self._agent.limits.max_steps,
         )
-        await session.record(started, *([frame] if frame else []))
+        await session.record(started, *opening)
         if unknown:
             text = f"{unknown} call(s) were open when this session stopped last; the model is told that they may not have run"
             await session.record(Notice(text=text, level="warning", about="crash"))

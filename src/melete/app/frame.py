@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Sequence
 
-from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers, build
+from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers
 from melete.app.wire import Melete
-from melete.core.event import Framed, ToolSchema
+from melete.core.event import ToolSchema
 from melete.core.ports import Environment
 from melete.core.tool import Tool
 
@@ -23,12 +23,6 @@ async def layers(app: Melete, env: Environment, *, surface: str, extra: str = ""
         cwd=env.cwd,
         surface=surface,
     )
-
-
-async def build_frame(app: Melete, env: Environment, tools: Sequence[Tool], *, surface: str, extra: str = "") -> Framed:
-    """The fact that fixes the head of every request of a session."""
-    made = await layers(app, env, surface=surface, extra=extra)
-    return Framed(system=build(made), tools=shown(tools))
 
 
 def shown(tools: Sequence[Tool]) -> tuple[ToolSchema, ...]:

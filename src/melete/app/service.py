@@ -19,14 +19,15 @@ from melete.agent.compact import Compactor
 from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
+from melete.agent.prompt import build
 from melete.agent.run import Run
-from melete.app.frame import build_frame, shown
+from melete.app.frame import layers, shown
 from melete.app.logs import log_session
 from melete.app.plugins import add_installed
 from melete.app.toolsets import open_tools
 from melete.app.wire import Melete
 from melete.core.errors import SessionNotFoundError, UsageError
-from melete.core.event import Framed, Opened, RunEnded, Stop
+from melete.core.event import Framed, Notice, Opened, RunEnded, Stop
 from melete.core.message import Image, Message, Origin, Part, Text
 from melete.core.model import ModelClient, ModelRequest
 from melete.core.plugin import Lazy
@@ -75,36 +76,55 @@ class Conversation:
         self.hub = app.hub(ref.id)
         self.tools: Sequence[Tool] = ()
         self.model: ModelClient
+        self._left: list[ModelClient] = []
         self._processes = processes
         self._state: dict[str, Any] = {}
         self._run: Run | None = None
+        self._cancelled = False
         self._grants: set[tuple[str, str]] = set()
 
     async def use_model(self, name: str) -> None:
         """Answer with another model, `[PROVIDER/]NAME`, from the next run on; raises ConfigError and keeps the old one."""
         model = self.app.open_model(name)
-        await self.model.aclose()
+        self._left.append(self.model)  # a run that goes on now still uses it: closed at the end
         self.model = model
+
+    async def close_models(self) -> None:
+        """Release the connections of every model that answered here."""
+        for model in (*self._left, self.model):
+            await model.aclose()
 
     async def run(self, prompt: Message | None) -> RunEnded:
         """Own the session, run to the end, let it go; events go to `hub`. Raises SessionBusyError, StorageError."""
+        self._cancelled = False
         with log_session(self.ref.id):
             return await self._run_claimed(prompt)
 
     async def _run_claimed(self, prompt: Message | None) -> RunEnded:
         async with self.app.store.claim(self.ref) as session:
             frame = await self._frame(session)
-            run = self._make(session, self.model)
-            self._run = run
+            run = self._run = self._make(session, self.model)
+            if self._cancelled:
+                run.cancel()
             try:
-                return await run.execute(prompt, frame=frame)
+                return await run.execute(prompt, opening=(*frame, *self._remarks()))
             finally:
                 self._run = None
 
     def cancel(self) -> None:
-        """Stop the running run; does nothing when there is none."""
+        """Stop the run, also one that is only beginning; does nothing when there is none."""
+        self._cancelled = True
         if self._run:
             self._run.cancel()
+
+    def _remarks(self) -> Sequence[Notice]:
+        """What the person should know before a run."""
+        if self.options.budget_usd is None or self.model.can.usd_input is not None:
+            return ()
+        text = (
+            f"the price of {self.model.name} is not known, so the limit in dollars cannot be kept; the one in tokens is"
+        )
+        return (Notice(text=text, level="warning", about="budget"),)
 
     async def transcript(self) -> Transcript:
         """The state of the session as it is stored now, whoever runs it."""
@@ -115,19 +135,17 @@ class Conversation:
         """Whether a run is going on in this process."""
         return self._run is not None
 
-    async def _frame(self, session: Session) -> Framed | None:
-        """The frame to store, or None when the stored one fits: it is reused byte for byte."""
+    async def _frame(self, session: Session) -> Sequence[Framed]:
+        """The frame to store; none when the stored one fits: it is reused byte for byte."""
         stored = session.transcript.frame
-        if stored and [t.name for t in stored.tools] == [t.name for t in shown(self.tools)]:
-            return None
-        frame = await build_frame(
-            self.app, self.env, self.tools, surface=self.options.surface, extra=self.options.extra
-        )
+        tools = shown(self.tools)
+        if stored and [t.name for t in stored.tools] == [t.name for t in tools]:
+            return ()
+        name, wire = self.model.name, self.model.wire
         if stored:
-            return Framed(
-                system=stored.system, tools=frame.tools, model=frame.model, wire=frame.wire, why="other tools"
-            )
-        return frame
+            return (Framed(system=stored.system, tools=tools, model=name, wire=wire, why="other tools"),)
+        made = await layers(self.app, self.env, surface=self.options.surface, extra=self.options.extra)
+        return (Framed(system=build(made), tools=tools, model=name, wire=wire),)
 
     def _make(self, session: Session, model: ModelClient) -> Run:
         settings, options = self.app.loaded.settings, self.options
@@ -192,6 +210,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         conversation = Conversation(app, options, ref, env=env, processes=processes)
         conversation.tools = await open_tools(app, stack, only=options.toolsets)
         conversation.model = model
+        stack.push_async_callback(conversation.close_models)
         stack.callback(conversation.hub.close)
         yield conversation
 

@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -69,10 +71,10 @@ class Room:
 
 
 class MemoryStore:
-    """Sessions that end with the process; `texts` holds what was spilled, by the path that was given for it."""
+    """Sessions that end with the process; what was spilled lies in a folder of its own that `aclose` removes."""
 
     def __init__(self, *, clock: Clock, on_fact: OnFact | None = None) -> None:
-        self.texts: dict[str, str] = {}
+        self._spilled: TemporaryDirectory[str] | None = None
         self._rooms: dict[str, Room] = {}
         self._clock = clock
         self._on_fact = on_fact
@@ -204,10 +206,12 @@ class MemoryStore:
         return receipt
 
     async def spill(self, ref: SessionRef, name: str, text: str) -> str:
-        """Keep the text in `texts` and return the name under which it stands there."""
-        path = f"memory/{self._room(ref).session}/{safe_name(name)}.txt"
-        self.texts[path] = text
-        return path
+        """Keep the text in a file until the store is closed, so that tools can read it, and return its path."""
+        if self._spilled is None:
+            self._spilled = TemporaryDirectory(prefix="melete-")
+        path = Path(self._spilled.name) / f"{self._room(ref).session}-{safe_name(name)}.txt"
+        path.write_bytes(text.encode("utf-8", "replace"))
+        return str(path)
 
     async def verify(self) -> Sequence[Problem]:
         """Nothing is wrong with what is not on a disk."""
@@ -218,7 +222,10 @@ class MemoryStore:
         return ()
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Remove what was spilled; a second call does nothing."""
+        if self._spilled is not None:
+            self._spilled.cleanup()
+            self._spilled = None
 
     def _room(self, ref: SessionRef) -> Room:
         room = self._rooms.get(ref.id)

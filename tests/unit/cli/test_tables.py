@@ -2,11 +2,13 @@
 
 import io
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from melete.surfaces.cli.paint import WIDEST, Paint, columns, cut
-from melete.surfaces.cli.table import table
+from melete.surfaces.cli.table import entry, table
 
 
 class Tty(io.StringIO):
@@ -26,7 +28,8 @@ def paint(width: int) -> Paint:
 )
 def test_no_line_is_wider_than_the_terminal(rows: list[tuple[str, str, str]], width: int) -> None:
     text = table(("NAME", "N", "TEXT"), rows, paint(width), right=("N",))
-    assert all(columns(line) <= width for line in text.split("\n"))
+    assert all(cell_len(line) <= width for line in text.split("\n"))
+    assert "…" not in text or any("…" in cell for row in rows for cell in row)
 
 
 def test_nothing_is_cut_where_there_is_no_terminal() -> None:
@@ -42,9 +45,34 @@ def test_what_does_not_fit_becomes_blocks() -> None:
     assert text.splitlines() == [*first, "", "2", "changed: 1", "title: t"]
 
 
-def test_cells_are_set_left_or_right() -> None:
-    text = table(("NAME", "N"), [("a", "1"), ("bcdefgh", "22")], paint(80), right=("N",))
+@pytest.mark.parametrize("where", [paint(80), Paint(io.StringIO(), {"TERM": "xterm"})], ids=["terminal", "pipe"])
+def test_cells_are_set_left_or_right(where: Paint) -> None:
+    text = table(("NAME", "N"), [("a", "1"), ("bcdefgh", "22")], where, right=("N",))
     assert text == "NAME      N\na         1\nbcdefgh  22\n"
+    assert table(("", ""), [("a", "1"), ("bcdefgh", "22")], where) == "a        1\nbcdefgh  22\n"
+
+
+def test_a_long_cell_is_wrapped_and_not_cut() -> None:
+    text = table(("ID", "TEXT"), [("first-one", "many words in a narrow cell")], paint(24))
+    assert text.splitlines() == ["ID         TEXT", "first-one  many words in", "           a narrow cell"]
+
+
+def test_markup_in_a_cell_is_text() -> None:
+    assert "[red]x[/red] :smile:" in table(("ID", "TEXT"), [("1", "[red]x[/red] :smile:")], paint(80))
+
+
+def test_an_entry_has_its_texts_beside_it_or_below_where_it_is_narrow() -> None:
+    mark = ("red", "✗")
+    texts = ["something is quite wrong here", "→ mend it"]
+    assert entry(mark, "home", texts, paint=Paint(io.StringIO(), {}), indent=9).splitlines() == [
+        "✗ home   something is quite wrong here", "         → mend it",
+    ]  # fmt: skip
+    assert entry(mark, "home", texts, paint=paint(40), indent=20).splitlines() == [
+        "✗ home              something is quite", "                    wrong here", "                    → mend it",
+    ]  # fmt: skip
+    assert entry(mark, "home", texts, paint=paint(20), indent=9).splitlines() == [
+        "✗ home", "  something is quite", "  wrong here", "  → mend it",
+    ]  # fmt: skip
 
 
 @given(text=st.text(), width=st.integers(min_value=1, max_value=40))

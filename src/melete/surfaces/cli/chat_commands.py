@@ -11,7 +11,8 @@ from melete.core.errors import UsageError
 from melete.surfaces.cli.output import one_line, out
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.render import usage_text
-from melete.surfaces.cli.tables import context_table, model_table, session_table, tool_table
+from melete.surfaces.cli.table import table
+from melete.surfaces.cli.tables import command_table, context_table, model_table, session_table, tool_table
 
 ON = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
@@ -40,15 +41,7 @@ Handler = Callable[[Talk, str], Awaitable[bool]]
 
 
 async def _help(talk: Talk, _: str) -> bool:
-    listed = commands("cli")
-    width = max(len(command.usage) for command in listed)
-    category = ""
-    for command in listed:
-        if command.category != category:
-            category = command.category
-            talk.say(talk.paint("bold", category))
-        also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
-        talk.say(talk.paint.fit(f"  {command.usage:<{width}}  {command.about}{also}"))
+    talk.say(command_table(commands("cli"), talk.paint).rstrip("\n"))
     return False
 
 
@@ -124,8 +117,7 @@ async def _status(talk: Talk, _: str) -> bool:
         "window": f"{filled:,} of {window:,} tokens ({filled / window:.0%})",
         "approvals": "given without asking (/yolo)" if conversation.options.yolo else "asked for",
     }
-    for name, value in rows.items():
-        talk.say(f"{talk.paint('dim', f'{name:<10}')} {talk.paint.fit(value, taken=11)}")
+    talk.say(table(("", ""), list(rows.items()), talk.paint).rstrip("\n"))
     return False
 
 

@@ -7,11 +7,13 @@ import msgspec
 
 from melete.app.doctor import Check, checks, worst
 from melete.surfaces.cli.options import json_option, profile_here, variables_here
-from melete.surfaces.cli.output import one_line, out
-from melete.surfaces.cli.paint import Paint, columns
+from melete.surfaces.cli.output import out
+from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.table import entry
 
 MARKS = {"ok": ("green", "✓"), "warn": ("yellow", "!"), "fail": ("red", "✗")}
-NAME = 10
+INDENT = 13
+"""The column where the text of a check begins."""
 
 
 @click.command()
@@ -31,23 +33,6 @@ def doctor(online: bool, as_json: bool) -> int:
 
 
 def _lines(check: Check, paint: Paint) -> str:
-    style, mark = MARKS[check.status]
-    name = f"{check.name:<{NAME}}"
-    text = f"{paint(style, mark)} {paint('bold', name)} {_wrapped(check.text, paint)}\n"
-    if check.fix:
-        text += f"  {'':<{NAME}} {_wrapped(f'→ {check.fix}', paint)}\n"
-    return text
-
-
-def _wrapped(text: str, paint: Paint) -> str:
-    """The text on as many lines as it needs, indented below its beginning."""
-    indent = NAME + 3
-    room = max(paint.width - indent, NAME)
-    lines: list[str] = []
-    for given in text.splitlines():
-        lines.append("")
-        for word in one_line(given).split():
-            if lines[-1] and columns(lines[-1]) + 1 + columns(word) > room:
-                lines.append("")
-            lines[-1] = f"{lines[-1]} {word}".strip()
-    return f"\n{' ' * indent}".join(lines)
+    fix = check.fix.splitlines()
+    texts = [*check.text.splitlines(), *(f"→ {line}" for line in fix[:1]), *(f"  {line.strip()}" for line in fix[1:])]
+    return entry(MARKS[check.status], check.name, texts, paint=paint, indent=INDENT)

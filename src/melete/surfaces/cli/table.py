@@ -1,45 +1,42 @@
-"""Tables that fit: columns are narrowed to the terminal, and where it is too narrow for any table rows become blocks."""
+"""Tables: laid out by rich on a terminal, and plain columns that no width changes for whatever reads a pipe."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from melete.surfaces.cli.output import one_line
-from melete.surfaces.cli.paint import Paint, columns, cut
+from melete.core.plugin import Lazy
+from melete.surfaces.cli.output import one_line, visible
+from melete.surfaces.cli.paint import Paint, columns
 
-GAP = 2
-LEAST = 6
+GAP = "  "
+_drawn: Lazy[Callable[..., str]] = Lazy("melete.surfaces.cli.drawn:table")
+_drawn_entry: Lazy[Callable[..., str]] = Lazy("melete.surfaces.cli.drawn:entry")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint, *, right: Sequence[str] = ()) -> str:
-    """The rows under their heads as text with an end of line; columns named in `right` are set to the right."""
+    """The rows under their heads as text with an end of line; columns named in `right` are set to the right.
+
+    The first column and those in `right` are never wrapped; heads that are all empty are left out.
+    """
     cells = [[one_line(cell) for cell in row] for row in rows]
-    widths = [max(columns(row[n]) for row in ([*head], *cells)) for n in range(len(head))]
-    room = paint.width - GAP * (len(head) - 1)
-    if sum(min(width, LEAST) for width in widths) > room:
-        return _blocks(head, cells, paint)
-    while sum(widths) > room:
-        widths[widths.index(max(widths))] -= 1
-    to_right = [name in right for name in head]
-    lines = [paint("dim", _line(head, widths, to_right))]
-    lines += [_line(row, widths, to_right) for row in cells]
-    return "\n".join(lines) + "\n"
+    if paint.terminal:
+        return _drawn.load()(head, cells, paint, right)
+    lines = [head, *cells] if any(head) else cells
+    widths = [max(columns(row[n]) for row in lines) for n in range(len(head))]
+    return "".join(f"{_line(row, head, widths, right)}\n" for row in lines)
 
 
-def _line(row: Sequence[str], widths: Sequence[int], to_right: Sequence[bool]) -> str:
+def entry(mark: tuple[str, str], name: str, texts: Sequence[str], *, paint: Paint, indent: int) -> str:
+    """A name behind its mark, which is a style and a sign, and texts that begin in column `indent`, a line or more each."""
+    shown = [visible(text) for text in texts]
+    if paint.terminal:
+        return _drawn_entry.load()(mark, name, shown, paint=paint, indent=indent)
+    title = f"{mark[1]} {name}"
+    heads = [f"{title:<{indent}}", *(" " * indent for _ in shown[1:])]
+    return "".join(f"{head}{text}".rstrip() + "\n" for head, text in zip(heads, shown, strict=False))
+
+
+def _line(row: Sequence[str], head: Sequence[str], widths: Sequence[int], right: Sequence[str]) -> str:
     cells: list[str] = []
-    for cell, width, right in zip(row, widths, to_right, strict=True):
-        short = cut(cell, width)
-        space = " " * (width - columns(short))
-        cells.append(f"{space}{short}" if right else f"{short}{space}")
-    return (" " * GAP).join(cells).rstrip()
-
-
-def _blocks(head: Sequence[str], rows: Sequence[Sequence[str]], paint: Paint) -> str:
-    blocks: list[str] = []
-    for row in rows:
-        lines = [
-            paint.fit(f"{name.lower()}: {cell}" if number else cell)
-            for number, (name, cell) in enumerate(zip(head, row, strict=True))
-            if cell
-        ]
-        blocks.append("\n".join(lines) + "\n")
-    return "\n".join(blocks)
+    for cell, name, width in zip(row, head, widths, strict=True):
+        space = " " * (width - columns(cell))
+        cells.append(f"{space}{cell}" if name in right else f"{cell}{space}")
+    return GAP.join(cells).rstrip()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from melete.app.commands import CommandDef
 from melete.app.context_report import Cost
 from melete.app.settings import Loaded
 from melete.app.vendors import vendors
@@ -62,6 +63,19 @@ def _key(variable: str, loaded: Loaded, *, local: bool) -> str:
     if loaded.variables.get(variable, "").strip():
         return f"{variable} is set"
     return "needs none" if local else f"{variable} is not set"
+
+
+def command_table(commands: Sequence[CommandDef], paint: Paint) -> str:
+    """Slash commands, how they are written first."""
+    cells = [
+        (command.usage, f"{command.about} {_aliases(command)}".rstrip(), command.category.lower())
+        for command in commands
+    ]
+    return table(("COMMAND", "WHAT IT DOES", "ABOUT"), cells, paint)
+
+
+def _aliases(command: CommandDef) -> str:
+    return f"(also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
 
 
 def tool_table(tools: Sequence[Tool], paint: Paint) -> str:
