@@ -27,7 +27,10 @@ def test_it_is_followed_steered_and_queued_to(tmp_path: Path) -> None:
         steered = melete("sessions", "steer", session, "use", "tabs", "--json", model=model)
         assert (steered.returncode, lines(steered.stdout)[0]["status"]) == (0, "queued")
         queued = melete("sessions", "steer", "--queue", session, "then the tests", model=model)
-        assert (queued.returncode, queued.stdout[:7]) == (0, "queued:")
+        assert (queued.returncode, queued.stdout) == (
+            0,
+            "queued: the session runs and will read it when it would stop\n",
+        )
         (tmp_path / "go").touch()
         out, _ = run.communicate(timeout=30)
         followed, said = follower.communicate(timeout=30)
@@ -40,6 +43,16 @@ def test_it_is_followed_steered_and_queued_to(tmp_path: Path) -> None:
     assert (follower.returncode, said) == (0, b"")
     assert "use tabs" in model.requests[1].body.decode()
     assert "then the tests" in model.requests[2].body.decode()
+
+
+def test_what_is_said_to_a_session_that_does_not_run_waits(tmp_path: Path) -> None:
+    with ScriptedModel(["One.", "Two."]) as model:
+        melete("run", "first", model=model, cwd=tmp_path)
+        (row,) = lines(melete("sessions", "list", "--json", model=model).stdout)
+        waits = melete("sessions", "steer", row["id"], "use tabs", model=model)
+        assert (waits.returncode, waits.stdout.split(";")[0]) == (0, "queued: nothing runs in the session now")
+        assert melete("run", "-c", model=model, cwd=tmp_path).stdout == "Two.\n"
+        assert "use tabs" in model.requests[1].body.decode()
 
 
 def test_it_is_cancelled(tmp_path: Path) -> None:

@@ -90,11 +90,33 @@ def test_a_question_that_another_terminal_answered_is_withdrawn(tmp_path: Path) 
         (row,) = lines(melete("sessions", "list", "--json", model=model).stdout)
         sent = melete("sessions", "answer", row["id"], "red", model=model)
         assert (sent.returncode, sent.stdout[:9]) == (0, "accepted:")
-        terminal.read_until("red answered")
+        terminal.read_until("answered: red, by cli")
         terminal.read_until("Noted.")
         assert terminal.end() == 0
-        late = melete("sessions", "answer", row["id"], "clarify-gone", "red", model=model)
+        late = melete("sessions", "answer", row["id"], "gone", "red", model=model)
         assert (late.returncode, late.stdout[:8]) == (1, "expired:")
+
+
+def test_another_terminal_sees_all_of_what_it_is_asked_to_approve(tmp_path: Path) -> None:
+    command = f"rm -rf build {'and-a-long-name/' * 20}end"
+    with (
+        ScriptedModel([Call("terminal", {"command": command}), "Not removed."]) as model,
+        Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal,
+    ):
+        terminal.read_until("[1-3] ")
+        (row,) = lines(melete("sessions", "list", "--json", model=model).stdout)
+        (asked,) = (
+            event["question"]
+            for event in lines(melete("sessions", "show", row["id"], "--json", model=model).stdout)
+            if event["type"] == "asked"
+        )
+        shown = melete("sessions", "show", row["id"], model=model)
+        question = shown.stdout.splitlines().index(f"? {asked['text']} ({asked['id']})")
+        assert command in shown.stdout.splitlines()[question + 1]
+        assert f"sessions answer {row['id']} {asked['id']} VALUE" in shown.stderr
+        assert melete("sessions", "answer", row["id"], asked["id"], "deny", model=model).returncode == 0
+        terminal.read_until("Not removed.")
+        assert terminal.end() == 0
 
 
 def test_an_interrupt_ends_a_run_that_asks(tmp_path: Path) -> None:

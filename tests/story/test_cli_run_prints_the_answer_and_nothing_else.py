@@ -1,10 +1,14 @@
 """Standard output of `melete run` is the answer; everything else goes elsewhere."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
+import pytest
+
 from melete.testing import Call, Say, ScriptedModel
-from tests.story.cli import Terminal, lines, melete, start
+from tests.story.cli import Terminal, lines, melete, start, variables
 
 WORK = Call("terminal", {"command": "echo something"}, text="Let me look.", thinking="Hm.")
 
@@ -71,6 +75,25 @@ def test_an_answer_that_cannot_be_written_is_said_to_be(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert said.startswith(b"melete: standard output cannot be written")
     assert b"Traceback" not in said
+
+
+STREAMS = """
+import atexit, os, pathlib, sys
+from melete.__main__ import main
+note = lambda: pathlib.Path("streams").write_text(" ".join(os.readlink(f"/proc/self/fd/{n}") for n in range(3)))
+atexit.register(note)
+sys.argv = ["melete", "run", "hello"]
+main()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
+def test_a_stream_that_was_closed_before_is_not_taken_by_a_file(tmp_path: Path) -> None:
+    closing = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', sys.executable, "-c", STREAMS]
+    with ScriptedModel(["Hello."]) as model:
+        done = subprocess.run(closing, env=variables(model), cwd=tmp_path, timeout=60)
+    assert done.returncode == 0
+    assert (tmp_path / "streams").read_text().split() == ["/dev/null"] * 3
 
 
 def test_on_a_terminal_an_answer_cannot_take_the_terminal_over(tmp_path: Path) -> None:

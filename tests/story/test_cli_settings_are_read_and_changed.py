@@ -6,7 +6,7 @@ import msgspec
 
 import melete as package
 from melete.testing import Fault, ScriptedModel
-from tests.story.cli import lines, melete
+from tests.story.cli import Terminal, lines, melete
 
 
 def test_a_setting_is_changed_and_its_origin_told() -> None:
@@ -34,6 +34,22 @@ def test_a_broken_file_is_told_with_its_line_and_can_still_be_edited(own_home: P
     assert (mended.returncode, mended.stderr.count("is fine")) == (0, 1)
     assert melete("config", "check").returncode == 0
     assert melete("config", "edit", EDITOR="false").returncode == 2
+
+
+def test_a_broken_file_takes_neither_colours_nor_the_editor_away(own_home: Path) -> None:
+    home = own_home / ".melete"
+    home.mkdir()
+    (home / "config.yaml").write_text("agent:\n  max_stepz: 7\n", encoding="utf-8")
+    for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        with Terminal(["doctor"], more=more) as terminal:
+            assert terminal.end() == 1
+            assert ("\x1b[" in terminal.raw) is coloured
+    (home / ".env").write_text("EDITOR='sed -i s/stepz/steps/'\nNO_COLOR=1\n", encoding="utf-8")
+    with Terminal(["logs"]) as terminal:
+        assert terminal.end() == 0
+        assert "\x1b[" not in terminal.raw
+    assert melete("config", "edit", VISUAL="", EDITOR="sed -i s/stepz/stepy/").returncode == 2
+    assert "stepy" in (home / "config.yaml").read_text(encoding="utf-8")
 
 
 def test_a_variable_that_stands_before_the_file_is_told() -> None:

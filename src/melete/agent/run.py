@@ -41,9 +41,12 @@ class Run:
         self._cancelled = False
 
     def cancel(self) -> None:
-        """Stop the run as soon as its results are stored; safe to call at any time and from a signal handler."""
-        self._cancelled = True
-        if self._task and not self._task.done():
+        """Stop the run as soon as its results are stored; safe to call at any time and from a signal handler.
+
+        A second call does nothing: it would interrupt the storing.
+        """
+        first, self._cancelled = not self._cancelled, True
+        if first and self._task and not self._task.done():
             self._task.cancel()
 
     async def execute(self, prompt: Message | None, *, opening: Sequence[Fact] = ()) -> RunEnded:

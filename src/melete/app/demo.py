@@ -24,7 +24,7 @@ from melete.core.message import Usage
 from melete.testing import Call, Calls, Fault, Reply, Say, ScriptedModel
 
 ASSETS = Path(__file__).with_name("demo_project")
-PROMPT = "The tests of this project fail. Find out why, fix the bug, and check that they pass."
+PROMPT = "The tests fail. Find out why, fix the bug, and check that they pass."
 BROKEN = '    return f"{whole // 60}:{whole % 60}"'
 MENDED = '    return f"{whole // 60}:{whole % 60:02d}"'
 FILES = ("README.md", "timesheet.py", "test_timesheet.py")

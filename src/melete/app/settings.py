@@ -214,6 +214,19 @@ def find_home(*, environ: Mapping[str, str] | None = None, profile: str = "") ->
     )
 
 
+def variables(*, environ: Mapping[str, str] | None = None, profile: str = "") -> Mapping[str, str]:
+    """The environment with the home's `.env` behind it, as `Loaded.variables` has it; config.yaml is not read.
+
+    Raises nothing: without a usable home or `.env` it is the environment alone, and `load` says what is wrong with them.
+    """
+    real = dict(os.environ if environ is None else environ)
+    try:
+        home = find_home(environ=real, profile=profile)
+        return {**read_env_file(home.env, shown=home.display(home.env)).values, **real}
+    except ConfigError:
+        return real
+
+
 def load(
     flags: Mapping[str, object] | None = None, *, environ: Mapping[str, str] | None = None, profile: str = ""
 ) -> Loaded:

@@ -89,6 +89,7 @@ class Child:
         self._take = take
         self._timer: asyncio.TimerHandle | None = None
         self._reading = True
+        self._pty = spec.pty
         self._others: dict[int, str] = {}
         self.done: asyncio.Future[int] = self._loop.create_future()
         self._popen, self._out, self.stdin = _start(spec)
@@ -195,16 +196,25 @@ class Child:
             self._finish()
 
     def _stop_reading(self) -> None:
-        if self._reading:
-            self._reading = False
-            self._loop.remove_reader(self._out)
-            if self.terminal:
-                self._loop.remove_writer(self._out)
-                self.stdin = -1
+        """Read no more. A terminal stays open while its program runs: closing it would kill one that let go of it first."""
+        if not self._reading:
+            return
+        self._reading = False
+        self._loop.remove_reader(self._out)
+        if self.terminal:
+            self._loop.remove_writer(self._out)
+            self.stdin = -1
+        if self.code is not None or not self._pty:
+            self._close_output()
+
+    def _close_output(self) -> None:
+        if self._out >= 0:
             os.close(self._out)
+            self._out = -1
 
     def _finish(self) -> None:
         self._stop_reading()
+        self._close_output()
         self.close_stdin()
         if self._timer is not None:
             self._timer.cancel()

@@ -1,6 +1,7 @@
 """`clarify`: a question to the person, through whatever surface is there."""
 
 from typing import Any
+from uuid import uuid4
 
 from melete.core.event import Question
 from melete.core.tool import ToolContext, ToolError, tool
@@ -17,9 +18,7 @@ async def clarify(ctx: ToolContext, *, question: str, choices: list[str] | None 
         raise ToolError("question is empty")
     if len(offered) > MOST_CHOICES:
         raise ToolError(f"at most {MOST_CHOICES} choices, not {len(offered)}")
-    asked = Question(
-        id=f"clarify-{ctx.call_id}", kind="clarify", text=question.strip(), choices=offered, call=ctx.call_id
-    )
+    asked = Question(id=uuid4().hex[:12], kind="clarify", text=question.strip(), choices=offered, call=ctx.call_id)
     answer = await ctx.ask(asked)
     if answer is None:
         note = "nobody answered; decide yourself what is most likely wanted, and say in your answer that you did"

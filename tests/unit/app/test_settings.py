@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from melete.app.settings import Loaded, Settings, keys, load
+from melete.app.settings import Loaded, Settings, keys, load, variables
 from melete.core.errors import ConfigError
 
 
@@ -219,3 +219,14 @@ def test_starting_up_loads_no_parser_that_is_not_needed(tmp_path: Path) -> None:
     )
     for module in ("'yaml'", "'tomllib'", "'rich'", "'h11'", "'difflib'", "'asyncio'", "'sqlite3'"):
         assert module not in done.stdout
+
+
+def test_variables_are_there_whatever_is_broken(tmp_path: Path) -> None:
+    environ = home(tmp_path, "nonsense: 1\n", env="NO_COLOR=1\nEDITOR=ed\n") | {"EDITOR": "vi"}
+    assert variables(environ=environ) == {"NO_COLOR": "1", **environ}
+    environ = home(tmp_path, env="no line of the right kind\n")
+    assert variables(environ=environ) == environ
+    assert variables(environ=environ, profile="not/a/name") == environ
+    assert variables(environ={}) == {}
+    good = home(tmp_path, "", env="NO_COLOR=1\n")
+    assert variables(environ=good) == load(environ=good).variables

@@ -3,6 +3,7 @@
 import io
 import unicodedata
 from datetime import UTC, datetime
+from typing import Literal
 
 import msgspec
 from hypothesis import given
@@ -180,3 +181,17 @@ def test_a_reply_that_broke_off_is_said_to_be_void() -> None:
         "(what is above is void: the reply broke off)",
         "↻ it broke; again in 0.5 s",
     ]
+
+
+def test_a_question_is_shown_whole_with_its_id() -> None:
+    question = Question(id="a1b2", kind="approval", text="removes files", detail='{"command": "rm"}\n' + "x" * 200)
+    narrow = Paint(Tty(), {"TERM": "xterm", "NO_COLOR": "1", "COLUMNS": "20"})
+    shown = list(facts(Asked(question=question), narrow))
+    assert shown == ["? removes files (a1b2)", '    {"command": "rm"}', f"    {'x' * 200}"]
+    assert list(question_lines(question, narrow)) == shown
+
+
+def test_a_warning_is_marked_where_there_are_no_colours() -> None:
+    levels: tuple[Literal["info", "warning", "error"], ...] = ("info", "warning", "error")
+    shown = [line for level in levels for line in facts(Notice(text="careful", level=level), PLAIN)]
+    assert shown == ["· careful", "! careful", "! careful"]

@@ -106,6 +106,15 @@ def test_the_end_of_a_terminals_input(tmp_path: Path) -> None:
     with_env(tmp_path, test)
 
 
+def test_a_program_that_lets_go_of_its_terminal_first_ends_in_its_own_way(tmp_path: Path) -> None:
+    async def test(env: LocalEnvironment) -> None:
+        process = await env.start(bash("echo on; exec <&- >&- 2>&-; sleep 0.3; exit 5"), pty=True)
+        assert b"on" in await read_all(process)
+        assert await process.wait() == 5
+
+    with_env(tmp_path, test)
+
+
 def test_ctrl_c_on_a_terminal_interrupts(tmp_path: Path) -> None:
     async def test(env: LocalEnvironment) -> None:
         process = await env.start(bash("echo on; sleep 300"), pty=True)

@@ -78,6 +78,19 @@ def test_words_whole_and_in_pieces_are_the_same() -> None:
     assert found[-1]["usage"]["completion_tokens_details"]["reasoning_tokens"] == 15
 
 
+def test_half_of_a_surrogate_pair_is_sent_as_its_escape() -> None:
+    text = "half \ud800 of a pair"
+    script = [Say(text=text), Say(text=text, pieces=3), Call("read_file", {"path": text}), "Still there."]
+    with ScriptedModel(script) as server, Client(server) as client:
+        body = client.post(ASK).read()
+        assert b"half \\ud800 of a pair" in body
+        deltas = [event["choices"][0]["delta"] for event in client.events() if event["choices"]]
+        assert "".join(delta.get("content") or "" for delta in deltas) == text
+        (call,) = client.whole()["choices"][0]["message"]["tool_calls"]
+        assert json.loads(call["function"]["arguments"]) == {"path": text}
+        assert client.whole()["choices"][0]["message"]["content"] == "Still there."
+
+
 def test_usage_comes_in_a_stream_only_where_it_is_asked_for() -> None:
     with ScriptedModel(["hi"]) as server, Client(server) as client:
         assert not any("usage" in event for event in client.events(ASK | {"stream": True}))

@@ -18,6 +18,8 @@ def test_the_answer_comes_back(tmp_path: Path) -> None:
         first, second = ctx.asked
         assert (first.kind, first.text, first.choices, first.call) == ("clarify", "Which?", ("red", "blue"), "call-1")
         assert second.choices == ()
+        assert first.id != second.id  # although providers may use the id of a call twice
+        assert first.call == second.call
 
     within(tmp_path, test)
 

@@ -76,6 +76,7 @@ class _Chat:
             except LineCleared:
                 cleared += 1
                 if cleared > 1:
+                    out("\n")
                     return None
                 out("\n" + self._paint("dim", "Ctrl-C again, or Ctrl-D, to leave.") + "\n")
                 continue

@@ -1,6 +1,8 @@
 """`melete config`: read and change the settings."""
 
-from collections.abc import Sequence
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -9,10 +11,12 @@ import msgspec
 from melete.app import config_edit
 from melete.app.home import Home
 from melete.app.settings import Loaded, keys
-from melete.core.errors import ConfigError, UsageError
-from melete.surfaces.cli.options import home_here, json_option, painter, settings
+from melete.core.errors import ConfigError
+from melete.surfaces.cli.options import home_here, json_option, painter, settings, variables_here
 from melete.surfaces.cli.output import err, out, visible
 from melete.surfaces.cli.table import table
+
+EDITORS = ("editor", "nano", "vim", "vi")
 
 
 @click.group()
@@ -98,13 +102,10 @@ def schema(what: str) -> int:
 def edit() -> int:
     """Open config.yaml in your editor, and check it after."""
     home = home_here()
-    return _report(home, config_edit.edit(home, "editor", _open))
+    return _report(home, config_edit.edit(home, _editor(variables_here()), subprocess.call))
 
 
-def _open(words: Sequence[str]) -> int:
-    """Let click find the editor (VISUAL, EDITOR, or what the system has): that works while the settings are broken."""
-    try:
-        click.edit(filename=words[-1])
-    except click.ClickException as error:
-        raise UsageError(error.message, kept="the file is as it was left", next="set EDITOR to an editor") from error
-    return 0
+def _editor(variables: Mapping[str, str]) -> str:
+    """The editor that the variables name, else one that the system has; empty without any."""
+    named = variables.get("VISUAL", "").strip() or variables.get("EDITOR", "").strip()
+    return named or next((name for name in EDITORS if shutil.which(name, path=variables.get("PATH"))), "")

@@ -60,8 +60,8 @@ def _print(event: Event) -> None:
 
 def _introduce(demo: Demo, paint: Paint) -> None:
     out(f"{paint('bold', 'Melete at work')}\n")
-    out("The model is scripted: its words were written beforehand. All else is real: the loop,\n")
-    out("the tools, the files, the tests that fail and then pass, and the log of it all.\n\n")
+    out("The model is scripted: its words were written beforehand. All else is real:\n")
+    out("the loop, the tools, the files, the tests that fail and then pass, and the log.\n\n")
     out(f"{paint('dim', 'folder')}  {visible(str(demo.project))}\n")
     out(f"{paint('cyan', '> you')}   {PROMPT}\n\n")
 
@@ -74,11 +74,14 @@ def _conclude(demo: Demo, verdict: DemoEnded, paint: Paint, *, kept: bool) -> No
     if not verdict.ok:
         out(f"{paint('red', '✗')} It did not work: {one_line(verdict.problem)}\n")
     else:
-        text = "The tests failed before and pass now; read from the log, not from the model's words."
-        out(f"{paint('green', '✓')} {text}\n")
-    out(f"  {verdict.calls_first} tool calls, {usage_text(verdict.usage)}, no money: nobody was asked.\n")
+        out(f"{paint('green', '✓')} The tests failed before and pass now: so says the log, not the model.\n")
+    out(f"  {verdict.calls_first} tool calls, {usage_text(verdict.usage)}; no money was spent.\n")
     where = visible(verdict.log if kept else verdict.log.replace(str(demo.folder), "DIR"))
-    out(f"  The log has {verdict.facts} facts: {where}" + ("\n" if kept else " (melete demo --keep DIR)\n"))
+    out(
+        f"  The log has {verdict.facts} facts"
+        + (":" if kept else "; melete demo --keep DIR keeps it:")
+        + f"\n  {where}\n"
+    )
     home = f"MELETE_HOME={demo.home.root} " if kept else ""
     first = f"{home}melete sessions show {verdict.session}" if kept else "melete demo --keep DIR"
     out("\nWhat to try next:\n")

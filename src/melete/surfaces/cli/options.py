@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from melete.app.home import Home
 from melete.app.service import Options
-from melete.app.settings import Loaded, find_home, load
-from melete.core.errors import ConfigError, UsageError
+from melete.app.settings import Loaded, find_home, load, variables
+from melete.core.errors import UsageError
 from melete.surfaces.cli.output import err, is_terminal, visible
 from melete.surfaces.cli.paint import Paint
 
@@ -125,11 +125,8 @@ def home_here() -> Home:
 
 
 def variables_here() -> Mapping[str, str]:
-    """The variables that say what the terminal can show; none where the settings are broken, which is as plain as can be."""
-    try:
-        return load(profile=profile_here()).variables
-    except ConfigError:
-        return {}
+    """The variables for this command, which are there when the settings are broken too."""
+    return variables(profile=profile_here())
 
 
 def painter(loaded: Loaded) -> Paint:

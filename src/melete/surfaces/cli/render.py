@@ -31,6 +31,7 @@ from melete.surfaces.cli.paint import Paint, columns
 MAIN_ARGUMENTS = ("command", "path", "pattern", "query", "question", "url", "name", "action")
 MARKS = {"ok": ("green", "✓"), "denied": ("yellow", "⊘"), "cancelled": ("yellow", "⊘"), "not_run": ("yellow", "⊘")}
 FAILED = ("red", "✗")
+LEVELS = {"info": ("dim", "·"), "warning": ("yellow", "!"), "error": ("red", "!")}
 STOPS = {
     Stop.DONE: "done",
     Stop.OUT_OF_STEPS: "the limit of steps was reached",
@@ -64,13 +65,13 @@ def facts(fact: Fact, paint: Paint, *, started: Mapping[str, ToolStarted] | None
 
 
 def notes(fact: object, paint: Paint) -> Iterator[str]:
-    """One line each for what happens beside the conversation."""
+    """What happens beside the conversation: a line each, more for a question."""
     match fact:
         case RunStarted():
             model = f"{fact.provider}/{fact.model}" if fact.provider else fact.model
             yield paint("dim", paint.fit(f"· run {fact.run} · {model} · {fact.at:%Y-%m-%d %H:%M:%S}"))
         case Asked():
-            yield paint("yellow", paint.fit(f"? {one_line(fact.question.text)} ({fact.question.id})"))
+            yield from question_lines(fact.question, paint)
         case Answered():
             yield paint("dim", paint.fit(f"· {answer_text(fact)}"))
         case CancelAsked():
@@ -83,8 +84,8 @@ def notes(fact: object, paint: Paint) -> Iterator[str]:
         case Titled():
             yield paint("dim", paint.fit(f"· title: {one_line(fact.title)}"))
         case Notice():
-            style = {"error": "red", "warning": "yellow"}.get(fact.level, "dim")
-            yield paint(style, f"· {one_line(fact.text)}")
+            style, mark = LEVELS[fact.level]
+            yield paint(style, f"{mark} {one_line(fact.text)}")
         case _:
             return
 
@@ -93,8 +94,9 @@ def answer_text(fact: Answered) -> str:
     """What became of a question, in words."""
     if fact.status == "timeout":
         return f"nobody answered {fact.question} in time"
-    by = f" by {fact.by.surface or fact.by.who}" if fact.by and (fact.by.surface or fact.by.who) else ""
-    return f"{one_line(fact.value) or '(empty)'} answered to {fact.question}{by}: {fact.status}"
+    by = f", by {one_line(fact.by.surface or fact.by.who)}" if fact.by and (fact.by.surface or fact.by.who) else ""
+    how = {"lost": "answered too late", "expired": "answered when nothing was asked"}.get(fact.status, "answered")
+    return f"{how}: {one_line(fact.value) or '(nothing)'}{by} ({one_line(fact.question)})"
 
 
 def tool_line(fact: ToolEnded, started: ToolStarted | None, paint: Paint) -> str:
@@ -155,8 +157,8 @@ def usage_text(usage: Usage) -> str:
 
 
 def question_lines(question: Question, paint: Paint) -> Iterator[str]:
-    """A question whole, its choices numbered."""
-    yield paint("yellow", f"? {visible(question.text)}")
+    """A question whole: its id, what it is about word for word, and its choices numbered."""
+    yield f"{paint('yellow', f'? {visible(question.text)}')} {paint('dim', f'({one_line(question.id)})')}"
     for line in visible(question.detail).splitlines():
         yield f"    {line}"
     for number, choice in enumerate(question.choices, 1):

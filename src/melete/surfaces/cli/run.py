@@ -4,7 +4,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from melete.app.service import Conversation, exit_code, open_conversation, prompt_message
 from melete.app.settings import Loaded
 from melete.core.errors import UsageError
-from melete.core.event import Event, RunEnded, Stop
+from melete.core.event import Event, Notice, RunEnded, Stop
 from melete.core.message import Message
 from melete.surfaces.cli.options import Asked, attended, conversation_options, json_option, settings
 from melete.surfaces.cli.output import ReaderLeft, err, is_terminal, one_line, out, visible
@@ -59,7 +59,7 @@ async def _answer(
         opened(loaded, ephemeral=asked.ephemeral) as app,
         open_conversation(app, asked.options(attended=attended())) as conversation,
     ):
-        if prompt is None and not await _unfinished(conversation):
+        if prompt is None and not await _unfinished(conversation, tell=not as_json):
             err(f"melete: session {conversation.ref.id} has nothing left to do; give it a prompt to go on\n")
             return 0
         interrupts.stop = conversation.cancel
@@ -93,18 +93,33 @@ async def _run(
     shows: list[Show] = [print_event] if as_json else []
     if asked.verbose or (is_terminal(sys.stderr) and not as_json):
         shows.append(progress.show)
+    elif not as_json:
+        shows.append(lambda event: _warn(event, redact))
     asking = progress if conversation.options.attended else None
     return await run_watched(conversation, prompt, shows=shows, asking=asking, paint=paint), left
 
 
-async def _unfinished(conversation: Conversation) -> bool:
-    """Whether the session still owes something: an answer, results of calls, a message that waits, or the end of its run."""
-    async with conversation.app.store.claim(conversation.ref) as session:
-        if session.transcript.running:
-            return True
+def _warn(event: Event, redact: Callable[[str], str]) -> None:
+    """Say what a person should know even where nothing else of the run is shown."""
+    if isinstance(event, Notice) and event.level != "info":
+        err(f"melete: {event.level}: {redact(one_line(event.text))}\n")
+
+
+async def _unfinished(conversation: Conversation, *, tell: bool) -> bool:
+    """Whether the session still owes something: an answer, results of calls, a message that waits, or the end of its run.
+
+    What was found wrong when its log was opened is shown with `tell`: the run that follows finds it mended.
+    """
+    app, ref = conversation.app, conversation.ref
+    seen = (await conversation.transcript()).seq
+    async with app.store.claim(ref) as session:
         messages = session.messages
         waiting = any(message.kind in ("steer", "queue") for message in session.pending())
-        return waiting or bool(messages and (messages[-1].role != "assistant" or messages[-1].calls))
+        owes = bool(messages) and (messages[-1].role != "assistant" or bool(messages[-1].calls))
+        unfinished = session.transcript.running or waiting or owes
+    for fact in await app.store.facts(ref, after=seen) if tell else ():
+        _warn(fact, app.redact)
+    return unfinished
 
 
 def _show(ended: RunEnded, text: str, *, session: str, stored: bool) -> None:

@@ -284,16 +284,21 @@ async def _deliver(
     if as_json:
         out(msgspec.json.encode(receipt).decode() + "\n")
     else:
-        out(f"{receipt.status}: {_explained(kind, receipt)}\n")
+        runs = receipt.status == "queued" and (await app.store.info(ref)).running
+        out(f"{receipt.status}: {_explained(kind, receipt, runs=runs)}\n")
     return 0 if receipt.status in ("accepted", "queued") else 1
 
 
-def _explained(kind: Kind, receipt: Receipt) -> str:
+def _explained(kind: Kind, receipt: Receipt, *, runs: bool) -> str:
     match receipt.status:
         case "accepted":
             return f"it is fact {receipt.seq} of the session"
+        case "queued" if runs and kind in ("steer", "queue"):
+            return (
+                f"the session runs and will read it {'at its next step' if kind == 'steer' else 'when it would stop'}"
+            )
         case "queued" if kind in ("steer", "queue"):
-            return "it waits in the session's inbox for the next step or run"
+            return "nothing runs in the session now; it waits in its inbox for the next run"
         case "queued":
             return "it waits in the session's inbox; the process that runs the session has not taken it yet"
         case "lost":

@@ -1,5 +1,6 @@
 """The tables that more than one command shows."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from melete.core.tool import Tool
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.table import table
 
+FIRST_WORDS = re.compile(r"[.;:](?:\s|$)")
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
@@ -71,7 +73,7 @@ def command_table(commands: Sequence[CommandDef], paint: Paint) -> str:
         (command.usage, f"{command.about} {_aliases(command)}".rstrip(), command.category.lower())
         for command in commands
     ]
-    return table(("COMMAND", "WHAT IT DOES", "ABOUT"), cells, paint)
+    return table(("COMMAND", "WHAT IT DOES", "GROUP"), cells, paint)
 
 
 def _aliases(command: CommandDef) -> str:
@@ -80,5 +82,5 @@ def _aliases(command: CommandDef) -> str:
 
 def tool_table(tools: Sequence[Tool], paint: Paint) -> str:
     """The tools and what they may change."""
-    cells = [(tool.name, tool.effect, tool.about.partition(".")[0].partition(";")[0]) for tool in tools]
+    cells = [(tool.name, tool.effect, FIRST_WORDS.split(tool.about, maxsplit=1)[0]) for tool in tools]
     return table(("TOOL", "EFFECT", "WHAT IT DOES"), cells, paint)

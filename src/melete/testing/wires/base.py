@@ -1,8 +1,10 @@
 """What a wire format is to the scripted model: bytes made from a neutral answer. Part `testing`."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from melete.core.message import Usage
@@ -23,6 +25,14 @@ class Body(Struct, frozen=True, kw_only=True):
     content_type: str
     pieces: Sequence[bytes]
     closing: int = 0
+
+
+def encoded(value: Any) -> bytes:
+    """The value as JSON; half of a surrogate pair, which JSON can hold and UTF-8 cannot, is sent as its escape."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
 
 
 class WireFormat(Protocol):

@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-import msgspec
-
 from melete.core.message import ToolCall, Usage
 from melete.testing.faults import Answer
-from melete.testing.wires.base import Asked, Body
+from melete.testing.wires.base import Asked, Body, encoded
 
 CREATED = 1_767_225_600  # the same in every run, so that bytes can be compared
 STOP = {"end": "stop", "tool_calls": "tool_calls", "length": "length", "content_filter": "content_filter"}
@@ -33,7 +31,7 @@ class OpenAIChat:
     def prompt(self, body: Mapping[str, Any]) -> bytes:
         """Tools, then messages, without the brackets that would end a shorter list differently."""
         items = [*_items(body, "tools"), *_items(body, "messages")]
-        return b",".join(msgspec.json.encode(item) for item in items)
+        return b",".join(encoded(item) for item in items)
 
     def whole(self, asked: Asked, answer: Answer) -> Body:
         """One `chat.completion` object."""
@@ -46,7 +44,7 @@ class OpenAIChat:
         head = _head(asked, "chat.completion")
         return Body(
             content_type="application/json",
-            pieces=[msgspec.json.encode(head | {"choices": [choice], "usage": _usage(asked.usage)})],
+            pieces=[encoded(head | {"choices": [choice], "usage": _usage(asked.usage)})],
         )
 
     def stream(self, asked: Asked, answer: Answer) -> Body:
@@ -63,7 +61,7 @@ class OpenAIChat:
     def error(self, status: int, *, code: str, message: str) -> bytes:
         """`{"error": {…}}`."""
         kind = "invalid_request_error" if 400 <= status < 500 else "server_error"  # noqa: PLR2004 - HTTP's classes
-        return msgspec.json.encode({"error": {"message": message, "type": kind, "param": None, "code": code}})
+        return encoded({"error": {"message": message, "type": kind, "param": None, "code": code}})
 
     def error_event(self, *, code: str, message: str) -> bytes:
         """The same object as an event."""
@@ -103,7 +101,7 @@ def _delta(delta: dict[str, Any], stop: str | None = None) -> dict[str, Any]:
 
 
 def _event(value: dict[str, Any]) -> bytes:
-    return b"data: " + msgspec.json.encode(value) + b"\n\n"
+    return b"data: " + encoded(value) + b"\n\n"
 
 
 def _cut(text: str, size: int) -> Iterator[str]:
