@@ -10,10 +10,6 @@ if TYPE_CHECKING:
 
 _entry_points: Lazy[Callable[..., "EntryPoints"]] = Lazy("importlib.metadata:entry_points")
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
-
-_entry_points: Lazy["Callable[..., EntryPoints]"] = Lazy("importlib.metadata:entry_points")
 BUILT_IN: dict[str, dict[str, str]] = {
     "tools": {
         "terminal": "melete.tools.terminal:TerminalTools",
