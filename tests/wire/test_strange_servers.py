@@ -80,6 +80,7 @@ def test_a_finished_stream_is_not_waited_for() -> None:
         ((head("application/json"), b"[1]"), MalformedReplyError),
         ((head("application/json"), b'{"choices":[{"mess'), MalformedReplyError),
         ((head(), b"data: it works!\n\n"), MalformedReplyError),
+        ((head(), b'data: {"choices":' + b"[" * 9000 + b"]" * 9000 + b"}\n\n"), MalformedReplyError),
         ((head("text/plain"), b"<!DOCTYPE html><title>Hello</title>"), MalformedReplyError),
         ((head("application/json", content_encoding="gzip"), b"not packed"), ModelError),
     ],

@@ -111,8 +111,9 @@ def test_an_empty_answer_is_sent_back_as_empty(adapter: Adapter) -> None:
     }
 
 
-def test_arguments_that_are_no_object_are_not_sent_back(adapter: Adapter) -> None:
-    broken = ToolCall(id="call_a", name="read_file", arguments='{"path": ')
+@pytest.mark.parametrize("arguments", ['{"path": ', '{"path": ' + "[" * 9000 + "]" * 9000 + "}"])
+def test_arguments_that_are_no_object_are_not_sent_back(adapter: Adapter, arguments: str) -> None:
+    broken = ToolCall(id="call_a", name="read_file", arguments=arguments)
     messages = sent(adapter, asking("Go", assistant("", broken), results(RESULT)))["messages"]
     assert messages[2]["tool_calls"][0]["function"]["arguments"] == "{}"
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from melete.core.tool import Tool, ToolError
 
-_FENCE = re.compile(r"^```[a-zA-Z]*\s*\n(.*?)\n?\s*```$", re.DOTALL)
+_FENCE = re.compile(r"```[a-zA-Z]*[ \t\r]*")
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[^"\[\]{},\s]+|\s+|.', re.DOTALL)
 _ESCAPE = re.compile(r"\\.|[\n\r\t]", re.DOTALL)
 _CONTROLS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -48,8 +48,9 @@ def check(tool: Tool, text: str) -> tuple[Struct, str]:
 def parse(text: str) -> dict[str, Any]:
     """A JSON object from what a model wrote; raises ToolError when there is none to be found."""
     plain = text.strip()
-    if fenced := _FENCE.match(plain):
-        plain = fenced.group(1).strip()
+    first, _, rest = plain.partition("\n")
+    if rest.endswith("```") and _FENCE.fullmatch(first):
+        plain = rest.removesuffix("```").strip()
     if not plain:
         return {}
     for reading in (plain, _tidied(plain)):
@@ -73,7 +74,8 @@ def _tidied(text: str) -> str:
     made: list[str] = []
     missing: list[str] = []
     comma = -1
-    for piece in _TOKEN.findall(text):
+    for found in _TOKEN.finditer(text):  # one at a time: behind a string that nobody closed, each search would go to the end
+        piece = found[0]
         if piece == '"':
             return text
         if piece in _CLOSERS:

@@ -9,7 +9,7 @@ from melete.app.keys import nearest_word
 from melete.app.settings import Loaded
 from melete.app.vendors import Vendor, address, is_loopback, proxy_for, vendor_at, vendors
 from melete.core.errors import ConfigError, NoModelError
-from melete.core.model import Capabilities, Role
+from melete.core.model import Capabilities
 from melete.models.spec import ModelSpec, Quirks, Timeouts
 
 OWN_KEY = "MELETE_API_KEY"
@@ -28,19 +28,16 @@ class Place(Struct, frozen=True, kw_only=True):
     own: bool = True
 
 
-def model_spec(loaded: Loaded, role: Role = "main") -> ModelSpec:
-    """The model for `role`, ready to be opened; the main model where the role has none of its own.
+def model_spec(loaded: Loaded) -> ModelSpec:
+    """The model that the settings choose, ready to be opened.
 
     Raises NoModelError with the ways to get one when none is configured, ConfigError for an unknown vendor, an address that
     is none, or a missing key.
     """
-    main = _main(loaded)
-    place = main
-    if role != "main" and (name := getattr(loaded.settings.auxiliary, role)):
-        place = _auxiliary(name, main)
+    place = _place(loaded)
     parts = address(place.base_url, where=loaded.origin("model.base_url").where)
     settings = loaded.settings.model
-    context = settings.context_length if place is main else None
+    context = settings.context_length
     return ModelSpec(
         model=place.name,
         base_url=place.base_url.strip(),
@@ -60,7 +57,7 @@ def model_spec(loaded: Loaded, role: Role = "main") -> ModelSpec:
     )
 
 
-def _main(loaded: Loaded) -> Place:
+def _place(loaded: Loaded) -> Place:
     model = loaded.settings.model
     name = model.name.strip()
     if not name:
@@ -97,13 +94,6 @@ def _at_address(loaded: Loaded, name: str) -> Place:
         key_variable=vendor.key,
         quirks=vendor.quirks,
     )
-
-
-def _auxiliary(name: str, main: Place) -> Place:
-    provider, rest = split_name(name.strip())
-    if provider and provider != main.provider:
-        return structs.replace(_of_vendor(provider, rest), own=False)
-    return structs.replace(main, name=rest)
 
 
 def _of_vendor(provider: str, name: str, *, wire: str = "") -> Place:

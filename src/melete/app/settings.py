@@ -46,17 +46,6 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     timeouts: Timeouts = Timeouts()
 
 
-class AuxiliarySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Models for work beside the conversation."""
-
-    review: Annotated[
-        str, Meta(description="Model that reviews finished runs, PROVIDER/NAME; empty is the main one.")
-    ] = ""
-    compact: Annotated[str, Meta(description="Model that shortens conversations; empty is the main one.")] = ""
-    approve: Annotated[str, Meta(description="Model that judges commands; empty is the main one.")] = ""
-    title: Annotated[str, Meta(description="Model that names sessions; empty is the main one.")] = ""
-
-
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a run goes."""
 
@@ -111,7 +100,6 @@ class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     threshold: Annotated[
         Share, Meta(description="Share of the context window at which a conversation is shortened.")
     ] = 0.5
-    target: Annotated[Share, Meta(description="Share of the threshold that is kept word for word.")] = 0.2
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,7 +113,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a person can set; the keys of config.yaml are these fields."""
 
     model: ModelSettings = ModelSettings()
-    auxiliary: AuxiliarySettings = AuxiliarySettings()
     agent: AgentSettings = AgentSettings()
     env: EnvSettings = EnvSettings()
     approvals: ApprovalSettings = ApprovalSettings()

@@ -269,7 +269,7 @@ def excerpt(body: bytes) -> str:
         unescape = Lazy[Callable[[str], str]]("html:unescape").load()
         text = unescape(title.group(1) if title else re.sub(_TAGS, " ", text, flags=ANYWHERE))
     else:
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             text = _message(msgspec.json.decode(body)) or text
     text = " ".join(text.split())
     return text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"

@@ -197,7 +197,7 @@ def _whole(data: bytes) -> bool:
     """Whether the data of a stream's last event was not cut."""
     try:
         msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return data.strip() == b"[DONE]"
     return True
 

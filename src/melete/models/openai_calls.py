@@ -30,7 +30,7 @@ class _Call:
         """Whether the arguments are complete JSON."""
         try:
             msgspec.json.decode(self.arguments)
-        except (msgspec.DecodeError, UnicodeEncodeError):
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             return False
         return True
 

@@ -145,7 +145,7 @@ class OpenAIChat:
             return []
         try:
             chunk: Any = msgspec.json.decode(data) if data else None
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise malformed(self._spec, self._url, data) from error
         if chunk is None:
             return []

@@ -128,7 +128,7 @@ def encode_fact(fact: Fact) -> bytes:
         body = _encoder.encode(lean)
         if isinstance(fact, CARRIES_RAW_BYTES):
             _facts.decode(body)
-    except (UnicodeEncodeError, msgspec.DecodeError, msgspec.ValidationError) as error:
+    except (UnicodeEncodeError, msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise StorageError(
             f"a fact {lean['type']!r} cannot be written as JSON: {error}",
             kept="nothing of it was stored; everything before it is kept",

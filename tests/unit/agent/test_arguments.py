@@ -85,6 +85,8 @@ def test_almost_json_is_read(text: str, expected: dict[str, Any]) -> None:
         "{" * 5_000,
         "[" * 100_000,
         '{"a":' * 3_000 + "1" + "}" * 3_000,
+        '{"path": "' + '\\"' * 300_000,
+        "```json\n" + " \n" * 100_000 + "x",
     ],
 )
 def test_the_rest_is_refused_in_one_short_sentence(text: str) -> None:

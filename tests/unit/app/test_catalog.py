@@ -8,12 +8,11 @@ from melete.app.catalog import model_spec
 from melete.app.settings import load
 from melete.app.vendors import address, is_loopback, proxy_for, vendors
 from melete.core.errors import ConfigError, NoModelError
-from melete.core.model import Role
 from melete.models.spec import ModelSpec
 
 
-def spec(tmp_path: Path, flags: dict[str, object] | None = None, role: Role = "main", /, **variables: str) -> ModelSpec:
-    return model_spec(load(flags, environ={"HOME": str(tmp_path), **variables}), role)
+def spec(tmp_path: Path, flags: dict[str, object] | None = None, /, **variables: str) -> ModelSpec:
+    return model_spec(load(flags, environ={"HOME": str(tmp_path), **variables}))
 
 
 def fails(tmp_path: Path, **variables: str) -> str:
@@ -84,15 +83,9 @@ def test_a_provider_in_the_settings_takes_the_name_whole_unless_the_name_is_newe
     assert (plain.provider, plain.model) == ("openrouter", "qwen/qwen")
 
 
-def test_melete_api_key_goes_first_and_to_the_main_endpoint_only(tmp_path: Path) -> None:
-    variables = {"MELETE_MODEL": "groq/big", "MELETE_API_KEY": "own", "GROQ_API_KEY": "gq", "OPENAI_API_KEY": "oa"}
-    flags: dict[str, object] = {"auxiliary.compact": "openai/small", "auxiliary.title": "groq/tiny"}
-    assert spec(tmp_path, flags, **variables).api_key == "own"
-    other = spec(tmp_path, flags, "compact", **variables)
-    assert (other.provider, other.model, other.api_key) == ("openai", "small", "oa")
-    same = spec(tmp_path, flags, "title", **variables)
-    assert (same.provider, same.model, same.api_key) == ("groq", "tiny", "own")
-    assert spec(tmp_path, flags, "review", **variables) == spec(tmp_path, flags, **variables)
+def test_melete_api_key_goes_before_the_vendors(tmp_path: Path) -> None:
+    assert spec(tmp_path, MELETE_MODEL="groq/big", MELETE_API_KEY="own", GROQ_API_KEY="gq").api_key == "own"
+    assert spec(tmp_path, MELETE_MODEL="groq/big", GROQ_API_KEY="gq").api_key == "gq"
 
 
 def test_the_key_of_a_base_url_that_was_set_aside_goes_nowhere_else(tmp_path: Path) -> None:
@@ -104,12 +97,11 @@ def test_the_key_of_a_base_url_that_was_set_aside_goes_nowhere_else(tmp_path: Pa
         spec(tmp_path, aside, MELETE_MODEL="openai/m", **variables)
 
 
-def test_context_length_and_timeouts_are_the_main_models(tmp_path: Path) -> None:
-    flags: dict[str, object] = {"model.timeouts.connect": 3, "auxiliary.title": "ollama/t"}
+def test_context_length_and_timeouts_reach_the_model(tmp_path: Path) -> None:
+    flags: dict[str, object] = {"model.timeouts.connect": 3}
     variables = {"MELETE_MODEL": "ollama/m", "MELETE_CONTEXT_LENGTH": "32768"}
     found = spec(tmp_path, flags, **variables)
     assert (found.can.context, found.can.known, found.timeouts.connect) == (32_768, True, 3.0)
-    assert spec(tmp_path, flags, "title", **variables).can.known is False
 
 
 def test_one_key_decides_and_several_ask(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def short_argument(arguments: str) -> str:
     """The argument of a call that says most, on one line."""
     try:
         fields = msgspec.json.decode(arguments, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return one_line(arguments)
     texts = {name: value for name, value in fields.items() if isinstance(value, str) and value}
     for name in MAIN_ARGUMENTS:
