@@ -61,7 +61,7 @@ def turn(number: int) -> Sequence[Fact]:
         Said(message=user(text)),
         Reply(message=Message(role="assistant", parts=(call,)), stop="tool_calls", usage=Usage(input=9, output=9)),
         Spent(usage=Usage(input=9, output=9), model="m-1", usd=0.001),
-        ToolStarted(call=call, arguments=call.arguments),
+        ToolStarted(call=call),
         ToolEnded(result=ToolResult(call=call.id, name="terminal", content=text)),
         Reply(message=Message(role="assistant", parts=(Text(text=text),)), usage=Usage(input=9, output=9)),
         Spent(usage=Usage(input=9, output=9), model="m-1", usd=0.001),

@@ -246,7 +246,8 @@ def _parameters(tool: Tool) -> Iterator[str]:
     schema = msgspec.json.decode(tool.schema)
     defaults = {field.encode_name: _default(field) for field in msgspec.structs.fields(tool.arguments)}
     for name, node in schema.get("properties", {}).items():
-        yield f"| `{name}` | {_cell(_schema_type(node))} | {defaults[name]} | {_sentence(node.get('description', ''))} |"
+        hint = f": {_cell(node['description'])}" if "description" in node else ""
+        yield f"| `{name}` | {_cell(_schema_type(node))}{hint} | {defaults[name]} |"
 
 
 def _schema_type(node: Mapping[str, Any]) -> str:

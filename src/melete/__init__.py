@@ -1,4 +1,4 @@
-"""Melete: an agent that works with real tools, keeps every fact, and gets better with use.
+"""Melete: an agent that works with real tools and keeps every fact.
 
 The public names; each is imported when it is first used, so that `import melete` costs nothing:
 

@@ -9,6 +9,7 @@ from melete import __version__
 from melete.core.plugin import Lazy
 
 STDOUT = 1
+INTERRUPTED = 130
 _main: Lazy[Callable[[list[str]], int]] = Lazy("melete.surfaces.cli.main:main")
 
 
@@ -20,7 +21,11 @@ def main() -> None:
         with contextlib.suppress(OSError):  # a closed pipe: nobody wants to know any more
             os.write(STDOUT, f"melete {__version__}\n".encode())
         sys.exit(0)
-    sys.exit(_main.load()(arguments))
+    try:
+        status = _main.load()(arguments)
+    except KeyboardInterrupt:  # while the rest was being imported
+        status = INTERRUPTED
+    sys.exit(status)
 
 
 def _occupy_closed_streams() -> None:

@@ -1,6 +1,6 @@
 """The layers and the habits that no linter checks as we mean them.
 
-surfaces → app → parts → security → core. import-linter checks the graph too; this reads the files themselves, so that
+surfaces → app → testing → parts → security → core. import-linter checks the graph too; this reads the files themselves, so that
 lazy targets written as strings, imports for types only and imports inside functions are seen as well.
 """
 
@@ -14,7 +14,7 @@ import pytest
 import melete
 from tests.arch.sources import PACKAGE, Source, around, call_name, package
 
-RANKS = {"core": 0, "security": 1, "app": 3, "surfaces": 4, "__main__": 5}
+RANKS = {"core": 0, "security": 1, "testing": 3, "app": 4, "surfaces": 5, "__main__": 6}
 PART = 2
 
 LAZY_TARGET = re.compile(r"^(melete(?:\.\w+)+):[A-Za-z_]\w*$")

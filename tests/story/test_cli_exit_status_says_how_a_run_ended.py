@@ -1,7 +1,11 @@
 """0 answered, 1 failed, 2 wrong usage or configuration, 3 a limit, 130 interrupted, 143 terminated."""
 
+import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -46,6 +50,8 @@ def test_without_a_model_the_ways_to_get_one_are_listed(tmp_path: Path) -> None:
         (["run", "--cwd", "no/such/folder", "x"], "--cwd"),
         (["run", "--image", "notes.txt", "x"], "notes.txt"),
         (["run", "-p", "../up", "x"], "profile"),
+        (["run", "--wire", "telegraph", "x"], "there is no wire 'telegraph'; known: openai-chat"),
+        (["context", "--yolo"], "no such option"),
         (["sessions", "show", "nowhere"], "nowhere"),
         (["config", "set", "agent.max_stepz", "3"], "did you mean agent.max_steps?"),
     ],
@@ -57,6 +63,23 @@ def test_wrong_usage_is_told_in_one_line(words: list[str], said: str, tmp_path: 
     assert said in done.stderr
     assert done.stderr.startswith("melete: ")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("mistake", [["-t", "nowhere"], ["--env", "nowhere"], ["--wire", "telegraph"]])
+def test_a_mistake_leaves_no_session_behind(mistake: list[str], tmp_path: Path) -> None:
+    with ScriptedModel() as model:
+        assert melete("run", *mistake, "x", model=model, cwd=tmp_path).returncode == 2
+        assert melete("sessions", "list", "--json", model=model).stdout == ""
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_picture_that_is_no_file_is_told_and_nobody_waits_for_it(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    make(tmp_path / "a.png")
+    with ScriptedModel() as model:
+        done = melete("run", "--image", "a.png", "x", model=model, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "melete: a.png is no file; check the path\n")
 
 
 def test_a_limit_is_told_and_the_answer_printed(tmp_path: Path) -> None:
@@ -96,6 +119,21 @@ def test_a_second_interrupt_ends_everything_at_once(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, said = process.communicate(timeout=30)  # and no process is left: the fixture looks
     assert (process.returncode, out, said) == (130, b"", b"")
+
+
+def test_an_interrupt_while_the_program_is_still_being_loaded_is_no_traceback() -> None:
+    begun = (
+        "import signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'melete.surfaces.cli.main': signal.raise_signal(signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "sys.argv[1:] = ['sessions', 'list']\n"
+        "from melete.__main__ import main\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", begun], capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
 def test_a_group_without_a_command_shows_its_help() -> None:

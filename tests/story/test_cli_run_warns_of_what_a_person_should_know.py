@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from melete.testing import Call, Say, ScriptedModel
+from melete.testing import Call, Fault, Say, ScriptedModel
 from tests.story.cli import lines, melete, start
 
 CUT = Say(text="Half of it", stop="length")
@@ -18,6 +18,13 @@ def test_a_reply_that_was_cut_off_is_told(tmp_path: Path) -> None:
     assert line.startswith("melete: warning: ")
     assert as_json.stderr == ""
     assert [event["level"] for event in lines(as_json.stdout) if event["type"] == "notice"] == ["warning"]
+
+
+def test_an_answer_without_words_is_told(tmp_path: Path) -> None:
+    with ScriptedModel([Fault("empty"), Fault("empty")]) as model:
+        done = melete("run", "go", model=model, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "melete: warning: the model answered with neither text nor a call\n"
 
 
 def test_a_call_that_a_crash_left_open_is_told(tmp_path: Path) -> None:

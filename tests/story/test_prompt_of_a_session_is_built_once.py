@@ -2,9 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from melete.core.event import Framed
 from melete.core.tool import Tool, ToolContext, tool
@@ -71,8 +73,9 @@ def test_an_empty_soul_is_the_built_in_one(tmp_path: Path) -> None:
     assert model.requests[0].json["messages"][0]["content"].startswith("You are Melete")
 
 
-def test_a_soul_that_is_no_file_is_the_built_in_one(tmp_path: Path) -> None:
-    (home() / "SOUL.md").mkdir()
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_a_soul_that_is_no_file_is_the_built_in_one(make: Callable[[Path], None], tmp_path: Path) -> None:
+    make(home() / "SOUL.md")
     with ScriptedModel(["Hello."]) as model:
         say(tmp_path, model, "Hi.")
     assert model.requests[0].json["messages"][0]["content"].startswith("You are Melete")

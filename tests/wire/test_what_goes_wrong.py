@@ -41,7 +41,7 @@ FAULTS: tuple[tuple[Fault, type[ModelError], str], ...] = (
     (Fault("status", status=403, message="not for you"), AuthError, "not for you"),
     (Fault("quota"), QuotaError, "credit"),
     (Fault("status", status=429, message="insufficient_quota"), QuotaError, "credit"),
-    (Fault("unknown_model"), UnknownModelError, "melete model list"),
+    (Fault("unknown_model"), UnknownModelError, "melete doctor --online"),
     (Fault("status", status=404, message="page not found"), UnknownModelError, "nothing answers at"),
     (Fault("overflow"), ContextOverflowError, "does not fit"),
     (Fault("status", status=413, message="too big"), TooLargeError, "larger"),

@@ -61,6 +61,8 @@ class Agent:
             "length": "the reply was cut off at the output limit",
             "content_filter": "the provider's content filter cut the reply off",
         }.get(reply.stop)
+        if not text and not reply.message.calls and not reply.message.text.strip():
+            text = "the model answered with neither text nor a call"
         return (Notice(text=text, level="warning", about="reply"),) if text else ()
 
     def wrap_up(self, step: Step) -> str:

@@ -74,7 +74,9 @@ def _tidied(text: str) -> str:
     made: list[str] = []
     missing: list[str] = []
     comma = -1
-    for found in _TOKEN.finditer(text):  # one at a time: behind a string that nobody closed, each search would go to the end
+    for found in _TOKEN.finditer(
+        text
+    ):  # one at a time: behind a string that nobody closed, each search would go to the end
         piece = found[0]
         if piece == '"':
             return text

@@ -94,7 +94,8 @@ class Dispatch:
 
         async def innermost(inner: ToolCall) -> ToolResult:
             await self._shared.session.record(
-                ToolStarted(call=inner, arguments=canonical, effect=ctx.tool.effect), durable=ctx.tool.effect != "read"
+                ToolStarted(call=msgspec.structs.replace(inner, arguments=canonical), effect=ctx.tool.effect),
+                durable=ctx.tool.effect != "read",
             )
             ended.append(await self._effect(inner, ctx))
             return ended[-1].result

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import msgspec
 
-from melete.core.event import CallDelta, Delta, Event, Fact, Lagged, RunEnded, TextDelta, ThinkingDelta, ToolProgress
+from melete.core.event import CallDelta, Delta, Event, Fact, Lagged, TextDelta, ThinkingDelta, ToolProgress
 from melete.core.ports import Clock
 
 KEPT_DELTAS = 20_000
@@ -111,8 +111,3 @@ class Hub:
         """End every reader's stream."""
         for reader in list(self._readers):
             reader.close()
-
-
-def ends(event: Event) -> bool:
-    """Whether the event is the last of a run."""
-    return isinstance(event, RunEnded)

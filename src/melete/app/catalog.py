@@ -136,9 +136,11 @@ def _by_key(name: str, variables: Mapping[str, str]) -> str:
         return able[0]
     if able:
         choices = " or ".join(f"{n}/{name}" for n in able)
-        raise ConfigError(f"keys of {len(able)} providers are set; which one serves {name}?", next=f"write {choices}")
+        raise ConfigError(
+            f"keys of {len(able)} providers are set, and none is named for {name}", next=f"write {choices}"
+        )
     raise ConfigError(
-        f"which provider serves {name}?",
+        f"no provider is named for {name}",
         next=f"write PROVIDER/{name} (known: {', '.join(vendors())}), or set MELETE_BASE_URL",
     )
 

@@ -51,7 +51,6 @@ class Demo:
         self.project = folder / "project"
         self.home: Home = loaded.home
         self.conversation = conversation
-        self.variables = loaded.variables
 
     @property
     def log(self) -> Path:

@@ -1,6 +1,7 @@
 """The frame of a session: system blocks and tool schemas, built once and stored. Part of the composition root."""
 
 import logging
+import stat
 from collections.abc import Sequence
 
 from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers
@@ -34,22 +35,25 @@ def _soul(app: Melete) -> str:
     """SOUL.md, the person's own words for who the agent is; empty where there is no such file, with a warning in the log."""
     home = app.loaded.home
     try:
-        with home.soul.open(encoding="utf-8", errors="replace") as file:
-            return file.read(LONGEST_FILE)
+        if stat.S_ISREG(home.soul.stat().st_mode):  # a pipe would be waited for without end
+            with home.soul.open(encoding="utf-8", errors="replace") as file:
+                return file.read(LONGEST_FILE)
+        reason = "it is no file"
     except FileNotFoundError:
         return ""
     except OSError as error:
-        log.warning("%s cannot be read (%s); the built-in identity is used", home.display(home.soul), error.strerror)
-        return ""
+        reason = error.strerror
+    log.warning("%s cannot be read (%s); the built-in identity is used", home.display(home.soul), reason)
+    return ""
 
 
 async def _context_files(env: Environment) -> tuple[ContextFile, ...]:
     found: list[ContextFile] = []
     for name in CONTEXT_FILES:
-        stat = await env.stat(name)
-        if stat is None or stat.kind != "file":
-            continue
         try:
+            there = await env.stat(name)
+            if there is None or there.kind != "file":
+                continue
             data = await env.read(name, limit=LONGEST_FILE)
         except OSError as error:
             log.warning("the context file %s cannot be read (%s); it is left out", name, error.strerror)

@@ -24,6 +24,8 @@ AGENT_LOG = "agent.log"
 ERRORS_LOG = "errors.log"
 LARGEST = 5 << 20
 KEPT = 3
+READ = 4 * LARGEST
+"""Bytes of one file that are read at most, its last ones: a larger one was not written by us."""
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 _LINE = re.compile(r"(?P<at>\S+Z) (?P<level>[A-Z]+) +(?P<logger>\S+) \[(?P<session>[^\]]*)\] (?P<text>.*)")
@@ -146,7 +148,8 @@ class _File:
         if self._descriptor >= 0 and not self._current():
             self.close()
         if self._descriptor < 0:
-            self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for
+            self._descriptor = os.open(self._path, flags, 0o600)
         return os.fstat(self._descriptor)
 
     def _current(self) -> bool:
@@ -209,22 +212,29 @@ def _entries(path: Path) -> Iterator[LogEntry]:
     entry: LogEntry | None = None
     more: list[str] = []
     for line in _lines(path):
-        found = _LINE.fullmatch(line)
-        if found is None:
+        begun = _begun(line)
+        if begun is None:
             more.append(line.removeprefix("    "))
             continue
         if entry is not None:
             yield _with(entry, more)
         more = []
-        entry = LogEntry(
-            at=datetime.fromisoformat(found["at"]),
-            level=found["level"],
-            logger=found["logger"],
-            session="" if found["session"] == "-" else found["session"],
-            text=found["text"],
-        )
+        entry = begun
     if entry is not None:
         yield _with(entry, more)
+
+
+def _begun(line: str) -> LogEntry | None:
+    """The record whose first line this is; None for a further line, or one that is damaged."""
+    found = _LINE.fullmatch(line)
+    if found is None:
+        return None
+    try:
+        at = datetime.fromisoformat(found["at"])
+    except ValueError:
+        return None
+    session = "" if found["session"] == "-" else found["session"]
+    return LogEntry(at=at, level=found["level"], logger=found["logger"], session=session, text=found["text"])
 
 
 def _with(entry: LogEntry, more: Sequence[str]) -> LogEntry:
@@ -242,6 +252,7 @@ def _with(entry: LogEntry, more: Sequence[str]) -> LogEntry:
 def _lines(path: Path) -> Iterator[str]:
     for part in (*(path.with_name(f"{path.name}.{number}") for number in range(KEPT, 0, -1)), path):
         if part.is_file():
-            with part.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            with part.open("rb") as file:
+                file.seek(max(0, part.stat().st_size - READ))
                 for line in file:
-                    yield line.rstrip("\n")
+                    yield line.decode("utf-8", "replace").rstrip("\n")

@@ -1,6 +1,7 @@
 """What surfaces call: open a conversation, run a prompt in it, reach one that runs elsewhere. Part of the composition root."""
 
 import os
+import stat
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -39,6 +40,7 @@ from melete.core.transcript import Transcript
 
 Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+LARGEST_IMAGE = 20_000_000
 _processes: Lazy[Callable[..., Processes]] = Lazy("melete.environments.processes:Background")
 
 
@@ -203,12 +205,13 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         opener: Opener = app.registry.get("environments", env_name)
         env = opener(cwd, variables=app.loaded.environ)
         stack.push_async_callback(env.aclose)
-        if ref is None:
+        tools = await open_tools(app, stack, only=options.toolsets)
+        if ref is None:  # last of what can fail: a mistake leaves no empty session behind
             ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=env.cwd))
         processes = _processes.load()(env, spawn=app.group.create_task, clock=app.clock)
         stack.push_async_callback(processes.aclose)
         conversation = Conversation(app, options, ref, env=env, processes=processes)
-        conversation.tools = await open_tools(app, stack, only=options.toolsets)
+        conversation.tools = tools
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
         stack.callback(conversation.hub.close)
@@ -252,6 +255,11 @@ def prompt_message(text: str, images: Sequence[Path] = (), *, surface: str = "cl
         if media is None:
             raise UsageError(f"{path} is not a picture that models read", next=f"use one of {', '.join(IMAGES)}")
         try:
+            status = path.stat()
+            if not stat.S_ISREG(status.st_mode):
+                raise UsageError(f"{path} is no file", next="check the path")
+            if status.st_size > LARGEST_IMAGE:
+                raise UsageError(f"{path} is larger than {LARGEST_IMAGE // 1_000_000} MB", next="make it smaller")
             data = path.read_bytes()
         except OSError as error:
             raise UsageError(f"cannot read {path}: {error.strerror}", next="check the path") from error

@@ -41,7 +41,7 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     wire: Annotated[str, Meta(description="Wire format; empty is the vendor's own, openai-chat for a base URL.")] = ""
     context_length: Annotated[
         Annotated[int, Meta(ge=1024)] | None,
-        Meta(description="Tokens that the model can read; null asks the catalogue and the provider."),
+        Meta(description="Tokens that the model can read; null takes 128,000."),
     ] = None
     timeouts: Timeouts = Timeouts()
 

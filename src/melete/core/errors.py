@@ -5,7 +5,7 @@
     ├── ConfigError                a setting is unknown, ill-typed or unreadable       exit 2
     │   └── NoModelError           no model is configured                              exit 2
     ├── StoreError                 the log, a projection or the ledger                 exit 1
-    │   ├── SessionNotFoundError   no session has that id or title
+    │   ├── SessionNotFoundError   no session has that id or title                 exit 2
     │   ├── SessionBusyError       another process runs the session
     │   └── StorageError           disk full, read-only home, no permission
     ├── EnvironmentFailure         the place where commands run failed

@@ -112,10 +112,9 @@ class Reply(Stamp, frozen=True, kw_only=True, tag="reply"):
 
 
 class ToolStarted(Stamp, frozen=True, kw_only=True, tag="tool.started"):
-    """A call is about to run with `arguments` (JSON, after repair); on the disk before the effect."""
+    """A call is about to run, its arguments as they were understood; on the disk before the effect."""
 
     call: ToolCall
-    arguments: str
     effect: Literal["read", "write", "outside"] = "read"
 
 

@@ -7,7 +7,17 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from melete.core.errors import ConfigError
 
 T = TypeVar("T")
-KINDS = ("tools", "channels", "environments", "models", "memory", "reviewers", "services", "commands")
+KINDS = {
+    "tools": "toolset",
+    "channels": "channel",
+    "environments": "environment",
+    "models": "wire",
+    "memory": "memory",
+    "reviewers": "reviewer",
+    "services": "service",
+    "commands": "command",
+}
+"""The kinds of things that plugins add, and what messages call one of each."""
 
 
 class Lazy(Generic[T]):
@@ -49,7 +59,7 @@ class Registry:
         if kind not in self._targets:
             raise ConfigError(f"unknown kind of plugin {kind!r}", next=f"use one of {', '.join(KINDS)}")
         if name in self._targets[kind] and not replaces:
-            raise ConfigError(f"two plugins want to be the {kind} {name!r}", next="remove one of them")
+            raise ConfigError(f"two plugins want to be the {KINDS[kind]} {name!r}", next="remove one of them")
         self._targets[kind][name] = target
 
     def get(self, kind: str, name: str) -> Callable[..., Any]:
@@ -57,7 +67,7 @@ class Registry:
         found = self._targets[kind].get(name)
         if found is None:
             known = ", ".join(sorted(self._targets[kind])) or "none"
-            raise ConfigError(f"no {kind} named {name!r}", next=f"known: {known}")
+            raise ConfigError(f"there is no {KINDS[kind]} {name!r}", next=f"known: {known}")
         return cast("Callable[..., Any]", found.load() if isinstance(found, Lazy) else found)
 
     def names(self, kind: str) -> Iterator[str]:

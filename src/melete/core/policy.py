@@ -7,8 +7,6 @@ from msgspec import Struct
 
 from melete.core.message import Usage
 
-GIB = 1024**3
-
 
 class Step(Struct, frozen=True, kw_only=True):
     """One pass of the loop; `grace` marks the last: the model answers, tools stay in the request but may not be called."""

@@ -10,7 +10,6 @@ from typing import NamedTuple
 from melete.core.event import (
     Answered,
     Asked,
-    CancelAsked,
     Compacted,
     Fact,
     Framed,
@@ -122,7 +121,7 @@ class Transcript:
                 self.questions.pop(fact.question, None)
                 if fact.status == "accepted":
                     self.answered.add(fact.question)
-            case CancelAsked() | _:
+            case _:
                 pass
 
     def _reply(self, fact: Reply) -> None:

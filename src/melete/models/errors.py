@@ -148,7 +148,7 @@ class Failure:
         spec = self.spec
         if self.status in (0, 400, 404, 422) and self._matches(_MODEL):
             what = f"{spec.vendor} does not know the model {spec.model!r} ({self.said})"
-            return UnknownModelError, what, "choose another name: `melete model list`"
+            return UnknownModelError, what, "check its name; `melete doctor --online` asks the server which it has"
         if self.status in (404, 405):
             return UnknownModelError, f"nothing answers at {self.url} ({self.said})", self._address_fix()
         if self.status in ASKED_TOO_MUCH and self._matches(_FILTER):

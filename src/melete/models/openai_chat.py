@@ -31,23 +31,21 @@ DONE = b"[DONE]"
 
 # What a refusal complains about, the quirk that avoids it, and the values that it may take instead.
 COMPLAINTS: tuple[tuple[str, str, tuple[Any, ...]], ...] = (
-    ((r"max_completion_tokens"), "max_tokens", ("max_completion_tokens", "max_tokens")),
-    ((r"stream_options|include_usage"), "stream_options", (False,)),
-    ((r"\btemperature\b"), "temperature", (False,)),
-    ((r"\btool_choice\b"), "tool_choice", (False,)),
-    ((r"\breasoning_effort\b|\breasoning\.effort\b"), "effort", ("none",)),
-    ((r"\bprompt_cache_key\b"), "cache_key", (False,)),
+    (r"max_completion_tokens", "max_tokens", ("max_completion_tokens", "max_tokens")),
+    (r"stream_options|include_usage", "stream_options", (False,)),
+    (r"\btemperature\b", "temperature", (False,)),
+    (r"\btool_choice\b", "tool_choice", (False,)),
+    (r"\breasoning_effort\b|\breasoning\.effort\b", "effort", ("none",)),
+    (r"\bprompt_cache_key\b", "cache_key", (False,)),
     (
-        (r"surrogate|unicode|utf-?8|\bcodec\b|(invalid|control) character|\\u0000"),
+        r"surrogate|unicode|utf-?8|\bcodec\b|(invalid|control) character|\\u0000",
         "ascii",
         (True,),
     ),
     (
-        (
-            r"(extra|additional|unknown|unsupported|unrecognized|unexpected)\b.{0,60}\b(field|propert|input|parameter|argument)"
-            r"|\bmessages\b.{0,80}(not permitted|not allowed|not supported|unsupported|forbidden)|extra_forbidden"
-            r"|reasoning_(content|details)\b(?!.*must be)"
-        ),
+        r"(extra|additional|unknown|unsupported|unrecognized|unexpected)\b.{0,60}\b(field|propert|input|parameter|argument)"
+        r"|\bmessages\b.{0,80}(not permitted|not allowed|not supported|unsupported|forbidden)|extra_forbidden"
+        r"|reasoning_(content|details)\b(?!.*must be)",
         "replay",
         (False,),
     ),

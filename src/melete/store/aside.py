@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from melete.store.disk import PRIVATE_FILE, write_all
+from melete.store.disk import open_regular, read_regular, write_all
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ def keep_aside(log: Path, findings: Sequence[Finding]) -> list[Finding]:
         + b"\n"
         for finding in new
     )
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    handle = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         write_all(handle, data)
         os.fsync(handle)
@@ -81,7 +81,7 @@ def keep_aside(log: Path, findings: Sequence[Finding]) -> list[Finding]:
 def kept(path: Path) -> list[Finding]:
     """What was set aside before, oldest first."""
     try:
-        lines = path.read_bytes().splitlines()
+        lines = read_regular(path).splitlines()
     except FileNotFoundError:
         return []
     found: list[Finding] = []

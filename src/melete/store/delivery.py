@@ -30,6 +30,7 @@ async def send(log: Path, message: InboxMessage, *, wait: float) -> Receipt:
             if (receipt := receipt_of(reader.new(), message.id)) is not None:
                 return receipt
             if reader.gone:
+                inbox.discard(written)
                 raise SessionNotFoundError(f"the session {log.stem} was deleted meanwhile", kept="nothing was done")
             if not owned:
                 if message.kind in ("steer", "queue"):

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,8 @@ _ADVICE = {
     errno.EROFS: "the file system is read-only: make it writable or choose another home",
     errno.EACCES: "check who owns the file and its permissions",
     errno.EPERM: "check who owns the file and its permissions",
+    errno.EISDIR: "move it away: a file belongs there",
+    errno.EINVAL: "move it away: a file belongs there",
     errno.EIO: "the disk reported an error: check it before anything else",
 }
 
@@ -44,6 +47,24 @@ def sync_folder(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """Open a regular file, made for its owner alone; raises OSError for a folder, a pipe or a device, without waiting."""
+    handle = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, PRIVATE_FILE)
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return handle
+    os.close(handle)
+    raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def read_regular(path: Path) -> bytes:
+    """All that a regular file holds; raises OSError."""
+    handle = open_regular(path, os.O_RDONLY)
+    try:
+        return read_from(handle, 0)
     finally:
         os.close(handle)
 

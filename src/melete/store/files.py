@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from melete.core.errors import SessionBusyError, SessionNotFoundError, StoreError
+from melete.core.errors import SessionBusyError, SessionNotFoundError, StorageError, StoreError
 from melete.core.event import Fact, Opened, RunStarted, Titled
 from melete.core.plugin import Lazy
 from melete.core.ports import Clock
@@ -65,6 +65,10 @@ class FileStore:
                 raise StoreError(f"there is a session {name} already", next="claim it, or choose another id")
             session = OwnedSession(log, Inbox(log.path), owner=opened.owner, clock=self._clock, on_fact=self._on_fact)
             await session.record(opened)
+        except StorageError:
+            if not log.size:  # what was not begun is not left to lie about
+                log.path.unlink(missing_ok=True)
+            raise
         finally:
             log.close()
         return session.ref
@@ -139,11 +143,13 @@ class FileStore:
         handle = await lock_soon(path)
         try:
             await FileLedger(self.state, clock=self._clock).append("session.deleted", {"session": ref.id})
-            path.unlink()
-            aside_path(path).unlink(missing_ok=True)
-            for folder in (inbox_path(path), self._spilled(ref)):
-                if folder.exists():
-                    _remove_tree.load()(folder)
+            for part in (
+                aside_path(path),
+                inbox_path(path),
+                self._spilled(ref),
+                path,
+            ):  # the log last: it leads to the rest
+                _remove(part)
             sync_folder(self.folder)
         except OSError as error:
             raise storage_error(
@@ -270,6 +276,14 @@ def _allowed(ref: SessionRef, facts: Sequence[Fact]) -> str:
     if not facts or (ref.owner and ref.owner != owner):
         raise SessionNotFoundError(f"there is no session {ref.id!r}", next="see `melete sessions list`")
     return owner
+
+
+def _remove(path: Path) -> None:
+    """Remove what stands there, whatever it is; nothing is fine. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        _remove_tree.load()(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _changed(path: Path) -> int:

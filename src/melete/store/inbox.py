@@ -3,6 +3,7 @@
 The folder `<session>.inbox` stands beside the log and is made by the first message.
 """
 
+import errno
 import time
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import msgspec
 
 from melete.core.errors import StoreError
 from melete.core.session import InboxMessage
-from melete.store.disk import make_folder, storage_error, write_new
+from melete.store.disk import make_folder, read_regular, storage_error, write_new
 from melete.store.names import is_message_id
 
 SUFFIX = ".json"
@@ -41,6 +42,20 @@ def put(log: Path, message: InboxMessage) -> Path:
     except UnicodeEncodeError as error:
         raise StoreError("the message is not valid text", kept="nothing was sent", next="send it as UTF-8") from error
     return path
+
+
+def discard(message: Path) -> None:
+    """Take away the file of a message whose session is gone, and the folder that it may have made; raises StorageError."""
+    try:
+        message.unlink(missing_ok=True)
+        message.parent.rmdir()
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if error.errno != errno.ENOTEMPTY:
+            raise storage_error(
+                error, f"removing {message}", kept="the session is gone, the message is there"
+            ) from error
 
 
 def refused(log: Path) -> Sequence[Path]:
@@ -92,17 +107,26 @@ class Inbox:
             if path.suffix != SUFFIX:
                 continue
             try:
-                message = msgspec.json.decode(path.read_bytes(), type=InboxMessage)
+                message = _message(path)
             except FileNotFoundError:
                 continue
-            except (msgspec.DecodeError, msgspec.ValidationError, IsADirectoryError):
-                path.rename(path.with_suffix(REFUSED))
-                continue
-            if message.id == path.stem:
+            if message is not None and message.id == path.stem:
                 found.append(message)
             else:
                 path.rename(path.with_suffix(REFUSED))
         return sorted(found, key=lambda message: (message.at.timestamp(), message.id))
+
+
+def _message(path: Path) -> InboxMessage | None:
+    """The message in a file, None for what is none; raises OSError."""
+    try:
+        return msgspec.json.decode(read_regular(path), type=InboxMessage)
+    except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
+        return None
+    except OSError:
+        if path.is_file() or not path.exists():
+            raise
+        return None  # a folder, a pipe, a device
 
 
 def _drop_if_left(path: Path) -> None:
@@ -110,5 +134,5 @@ def _drop_if_left(path: Path) -> None:
     try:
         if time.time() - path.stat().st_mtime > LEFT_SECONDS:
             path.unlink()
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return

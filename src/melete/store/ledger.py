@@ -20,7 +20,7 @@ from melete.core.policy import Allowance
 from melete.core.ports import Clock, Day
 from melete.store import record, spending
 from melete.store.aside import Finding, keep_aside
-from melete.store.disk import PRIVATE_FILE, make_folder, storage_error, write_all
+from melete.store.disk import make_folder, open_regular, read_regular, storage_error, write_all
 from melete.store.spending import RESERVED, SETTLED, SPENDING
 
 NAME = "ledger"
@@ -143,7 +143,7 @@ class FileLedger:
     def read(self, *, kind: str = "", after: int = 0) -> Sequence[Mapping[str, Any]]:
         """Facts behind `after`, oldest first."""
         try:
-            data = self._path.read_bytes()
+            data = read_regular(self._path)
         except FileNotFoundError:
             return ()
         except OSError as error:
@@ -182,7 +182,7 @@ class FileLedger:
         if not self._path.exists():
             return spending.day_of(None, self._clock.now())
         try:
-            handle = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            handle = open_regular(self._path, os.O_RDONLY)
         except OSError as error:
             raise storage_error(error, f"reading {self._path}", kept="what it holds is untouched") from error
         try:
@@ -203,7 +203,7 @@ class FileLedger:
         """Do `act` under the lock that all processes share, then wait for the disk without it."""
         make_folder(self._path.parent)
         try:
-            handle = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+            handle = open_regular(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         except OSError as error:
             raise storage_error(error, f"opening {self._path}", kept="what it holds is untouched") from error
         try:

@@ -15,7 +15,7 @@ from melete.core.errors import SessionBusyError, SessionNotFoundError, StorageEr
 from melete.core.event import Fact, Opened
 from melete.store import record
 from melete.store.aside import Finding, keep_aside
-from melete.store.disk import PRIVATE_FILE, read_from, storage_error, sync_folder, wait_for, write_all
+from melete.store.disk import open_regular, read_from, storage_error, sync_folder, wait_for, write_all
 from melete.store.names import is_session_id
 from melete.store.record import Unknown
 
@@ -26,7 +26,7 @@ CLAIM_STEP = 0.02
 def is_locked(path: Path) -> bool:
     """Whether somebody owns the log right now; a log that is gone is owned by nobody."""
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        handle = open_regular(path, os.O_RDONLY)
     except OSError:
         return False
     try:
@@ -43,9 +43,8 @@ def lock(path: Path, *, create: bool = False) -> int | None:
 
     Raises SessionNotFoundError when there is no such log and StorageError when it cannot be opened.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | (os.O_CREAT if create else 0)
     try:
-        handle = os.open(path, flags, PRIVATE_FILE)
+        handle = open_regular(path, os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0))
     except FileNotFoundError as error:
         raise SessionNotFoundError(f"there is no session {path.stem!r}", next="see `melete sessions list`") from error
     except OSError as error:
@@ -87,13 +86,34 @@ def _same_file(handle: int, path: Path) -> bool:
 
 def logs(folder: Path) -> Sequence[Path]:
     """The logs in a folder, in the order of their ids; none when there is no folder yet. Raises StorageError."""
+    return [path for path, regular in _named_as_logs(folder) if regular]
+
+
+def strangers(folder: Path) -> Sequence[Path]:
+    """What stands in the place of a log and is none: a folder, a pipe, a device, a link that leads nowhere."""
+    return [path for path, regular in _named_as_logs(folder) if not regular]
+
+
+def _named_as_logs(folder: Path) -> list[tuple[Path, bool]]:
     try:
-        names = os.listdir(folder)  # noqa: PTH208 - paths are made only for those that are logs
+        with os.scandir(folder) as entries:
+            found = [
+                (entry.name, _is_regular(entry))
+                for entry in entries
+                if entry.name.endswith(".log") and is_session_id(entry.name[:-4])
+            ]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise storage_error(error, f"reading the folder {folder}", kept="what it holds is untouched") from error
-    return [folder / name for name in sorted(names) if name.endswith(".log") and is_session_id(name[:-4])]
+    return [(folder / name, regular) for name, regular in sorted(found)]
+
+
+def _is_regular(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_file()
+    except OSError:  # links that lead in a circle
+        return False
 
 
 def first_fact(path: Path) -> Opened | None:
@@ -102,7 +122,7 @@ def first_fact(path: Path) -> Opened | None:
     A session whose first fact is damaged began in a way that nobody knows: it is there, and every field is empty.
     """
     try:
-        with path.open("rb") as file:
+        with os.fdopen(open_regular(path, os.O_RDONLY), "rb") as file:
             head = file.readline()
             more = file.read(1)
     except OSError:
@@ -238,7 +258,7 @@ class LogReader:
         self.unknown: list[Unknown] = []
         self._seed = record.seed(self.session)
         try:
-            self._handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._handle = open_regular(path, os.O_RDONLY)
         except FileNotFoundError as error:
             raise SessionNotFoundError(
                 f"there is no session {path.stem!r}", next="see `melete sessions list`"

@@ -1,5 +1,6 @@
 """Checking a home's logs, ledger and projections without changing them. Part of the store."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -7,9 +8,10 @@ from melete.core.plugin import Lazy
 from melete.core.session import Problem
 from melete.store import record
 from melete.store.aside import Finding, aside_path, kept
+from melete.store.disk import read_regular
 from melete.store.inbox import refused
 from melete.store.ledger import NAME, ledger_path
-from melete.store.log import examine, is_locked, logs
+from melete.store.log import examine, is_locked, logs, strangers
 
 _check_tables: Lazy[Callable[[Path], Sequence[Problem]]] = Lazy("melete.store.project:check")
 
@@ -23,7 +25,11 @@ def verify(state: Path) -> list[Problem]:
             Problem(path=str(path), what="a file in the inbox was no message and was set aside", kept=str(path))
             for path in refused(log)
         ]
-    if ledger_path(state).exists():
+    problems += [
+        Problem(path=str(path), what="stands in the place of a log and is not a regular file")
+        for path in strangers(state / "sessions")
+    ]
+    if os.path.lexists(ledger_path(state)):
         problems += check_log(ledger_path(state), NAME)
     if any((state / name).exists() for name in ("sessions.db", "search.db")):
         problems += _check_tables.load()(state)
@@ -33,11 +39,10 @@ def verify(state: Path) -> list[Problem]:
 def check_log(path: Path, name: str) -> list[Problem]:
     """What is wrong with one log now, and what was found and set aside earlier."""
     aside = aside_path(path)
-    earlier = kept(aside)
     try:
-        data = path.read_bytes()
+        earlier, data = kept(aside), read_regular(path)
     except OSError as error:
-        return [Problem(path=str(path), what=f"cannot be read: {error.strerror}")]
+        return [Problem(path=str(error.filename or path), what=f"cannot be read: {error.strerror}")]
     found = record.scan(data, record.seed(name))
     now = examine(found, [record.number(entry.body) for entry in found.records])
     if not found.records:

@@ -1,4 +1,6 @@
-"""For tests and plugin authors: a scripted model on a real socket, and in-memory twins of the ports. Layer 2.
+"""For tests and plugin authors: a scripted model on a real socket, and in-memory twins of the ports. It stands above the parts.
+
+The twins of the store and the ledger live beside the real ones, whose rules they share.
 
 Names load when they are first asked for, so that `python -m melete.testing.scripted` runs its own module once.
 """
@@ -8,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from melete.core.plugin import Lazy
 
 if TYPE_CHECKING:
+    from melete.store.memory import MemoryLedger, MemoryStore
     from melete.testing.channel import MemoryChannel
     from melete.testing.clock import ManualClock
     from melete.testing.environment import MemoryEnvironment
@@ -15,21 +18,22 @@ if TYPE_CHECKING:
     from melete.testing.scripted import Recorded, ScriptedModel
 
 __all__ = [
-    "Call", "Calls", "Fault", "ManualClock", "MemoryChannel", "MemoryEnvironment", "Play", "Recorded", "Reply", "Say",
-    "ScriptedModel",
+    "Call", "Calls", "Fault", "ManualClock", "MemoryChannel", "MemoryEnvironment", "MemoryLedger", "MemoryStore",
+    "Play", "Recorded", "Reply", "Say", "ScriptedModel",
 ]  # fmt: skip
 
 _HOMES = {
-    "channel": ("MemoryChannel",),
-    "clock": ("ManualClock",),
-    "environment": ("MemoryEnvironment",),
-    "replies": ("Call", "Calls", "Fault", "Play", "Reply", "Say"),
-    "scripted": ("Recorded", "ScriptedModel"),
+    "melete.testing.channel": ("MemoryChannel",),
+    "melete.testing.clock": ("ManualClock",),
+    "melete.testing.environment": ("MemoryEnvironment",),
+    "melete.testing.replies": ("Call", "Calls", "Fault", "Play", "Reply", "Say"),
+    "melete.testing.scripted": ("Recorded", "ScriptedModel"),
+    "melete.store.memory": ("MemoryLedger", "MemoryStore"),
 }
 
 
 def __getattr__(name: str) -> Any:
     for module, names in _HOMES.items():
         if name in names:
-            return Lazy[Any](f"melete.testing.{module}:{name}").load()
+            return Lazy[Any](f"{module}:{name}").load()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

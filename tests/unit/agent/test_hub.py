@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from melete.agent.hub import KEPT_DELTAS, Hub, ends
-from melete.core.event import CallDelta, Event, Fact, Lagged, Notice, RunEnded, TextDelta, ToolProgress
+from melete.agent.hub import KEPT_DELTAS, Hub
+from melete.core.event import CallDelta, Event, Fact, Lagged, Notice, TextDelta, ToolProgress
 from melete.testing import ManualClock
 
 
@@ -120,8 +120,3 @@ def test_one_reader_does_not_disturb_another() -> None:
         hub.publish(fact(50))
 
     asyncio.run(main())
-
-
-def test_the_last_event_of_a_run_is_known() -> None:
-    assert ends(RunEnded(stop="done"))
-    assert not ends(fact(1))

@@ -108,7 +108,7 @@ def test_one_key_decides_and_several_ask(tmp_path: Path) -> None:
     assert spec(tmp_path, MELETE_MODEL="grok", XAI_API_KEY="k").provider == "xai"
     message = fails(tmp_path, MELETE_MODEL="m", XAI_API_KEY="k", GROQ_API_KEY="k")
     assert "write groq/m or xai/m" in message
-    assert "which provider serves m?; write PROVIDER/m" in fails(tmp_path, MELETE_MODEL="m")
+    assert "no provider is named for m; write PROVIDER/m" in fails(tmp_path, MELETE_MODEL="m")
 
 
 def test_what_is_wrong_is_said_with_the_fix(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The program's own log files."""
 
 import logging
+import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -166,6 +167,24 @@ def test_damaged_files_are_read_as_far_as_they_go(home: Home) -> None:
     (entry,) = logs.read_logs(home)
     assert entry.text.startswith("good �\nmore\n")
     assert logs.read_logs(Home(root=home.root / "none")) == ()
+
+
+def test_what_is_no_log_file_is_neither_waited_for_nor_read_whole(home: Home) -> None:
+    said: list[str] = []
+    home.logs.mkdir(parents=True)
+    os.mkfifo(home.logs / "agent.log")
+    with logs.logging_to(home, redact=same, on_failure=said.append):
+        log.info("goes on")
+    assert len(said) == 1
+    assert logs.read_logs(home) == ()
+
+    with (home.logs / "errors.log").open("wb") as file:
+        file.truncate(1 << 40)
+        file.seek(0, os.SEEK_END)
+        file.write(
+            b"\n2026-99-01T00:00:00.000Z ERROR melete [-] no such day\n2026-01-01T00:00:00.000Z ERROR melete [-] last\n"
+        )
+    assert [entry.text for entry in logs.read_logs(home, level="error")] == ["last"]
 
 
 def test_since_and_levels(home: Home) -> None:

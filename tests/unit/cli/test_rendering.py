@@ -28,6 +28,7 @@ from melete.core.event import (
     ToolStarted,
 )
 from melete.core.message import Message, Origin, Text, Thinking, ToolCall, ToolResult, Usage, user
+from melete.security.redact import Redactor
 from melete.surfaces.cli.output import one_line, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
@@ -44,7 +45,7 @@ def ended(content: str, outcome: str = "ok") -> ToolEnded:
 
 
 def began(arguments: str) -> ToolStarted:
-    return ToolStarted(call=ToolCall(id="c", name="terminal", arguments=arguments), arguments=arguments)
+    return ToolStarted(call=ToolCall(id="c", name="terminal", arguments=arguments))
 
 
 def test_a_call_is_one_line() -> None:
@@ -53,6 +54,18 @@ def test_a_call_is_one_line() -> None:
     assert tool_line(ended('{"exit_code": 3}', "error"), start, PLAIN) == "✗ terminal ls -l  1.2 s  exit status 3"
     assert tool_line(ended('{"error": "no\\nway"}', "denied"), None, PLAIN) == "⊘ terminal  1.2 s  denied: no way"
     assert tool_line(ended("not json", "not_run"), None, PLAIN) == "⊘ terminal  1.2 s  not run"
+
+
+def test_a_secret_is_taken_out_before_a_line_is_cut() -> None:
+    narrow = Paint(io.StringIO(), {})
+    narrow.width = 40
+    shown: list[str] = []
+    progress = Progress(
+        narrow, Redactor({"KEY": "sk-0123456789-0123456789-0123456789"}), verbose=False, write=shown.append
+    )
+    progress.show(began('{"command": "curl -H sk-0123456789-0123456789-0123456789 there"}'))
+    progress.show(ended("{}"))
+    assert shown == ["✓ terminal curl -H [redacted:KE…  1.2 s\n"]
 
 
 def test_the_argument_that_says_most_is_shown() -> None:

@@ -32,7 +32,7 @@ def test_a_name_is_taken_once_unless_it_is_replaced() -> None:
 def test_an_unknown_kind_or_name_lists_what_there_is() -> None:
     registry = Registry()
     registry.add("environments", "local", len)
-    with pytest.raises(ConfigError, match="known: local"):
+    with pytest.raises(ConfigError, match="there is no environment 'docker'; known: local"):
         registry.get("environments", "docker")
     with pytest.raises(ConfigError, match="environments"):
         registry.add("tool", "x", len)

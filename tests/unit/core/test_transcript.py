@@ -53,7 +53,7 @@ def test_a_second_result_and_one_without_a_call_change_nothing() -> None:
 
 
 def test_what_began_is_known_until_the_next_reply() -> None:
-    state = fold(reply("so", A, B), ToolStarted(call=A, arguments="{}"))
+    state = fold(reply("so", A, B), ToolStarted(call=A))
     assert set(state.started) == {"a"}
     state.apply(reply("next"))
     assert not state.started

@@ -38,7 +38,7 @@ def turn(number: int = 0) -> Sequence[Fact]:
         Said(message=user(f"Question {number}: what is here?")),
         Reply(message=calling, stop="tool_calls", usage=Usage(input=10, output=3)),
         Spent(usage=Usage(input=10, output=3), model="m-1", usd=0.25),
-        ToolStarted(call=call, arguments=call.arguments),
+        ToolStarted(call=call),
         ToolEnded(result=ToolResult(call=call.id, name="terminal", content='{"output": "a b c"}')),
         Reply(message=answer, usage=Usage(input=20, output=5)),
         Spent(usage=Usage(input=20, output=5, cache_read=4), model="m-1", usd=0.5),

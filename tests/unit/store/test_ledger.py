@@ -1,6 +1,7 @@
 """The ledger between processes, after a crash and when it grows long."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ from melete.core.errors import StorageError, StoreError
 from melete.core.message import Usage
 from melete.core.policy import Allowance
 from melete.store import open_ledger, record
+from melete.store.verify import verify as check
 from tests.unit.store.given import SetClock, opened_store
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -98,8 +100,17 @@ def test_a_record_longer_than_a_block_and_a_reservation_far_back_are_found(tmp_p
     asyncio.run(main())
 
 
-def test_a_folder_in_the_ledgers_place_is_a_typed_error(tmp_path: Path) -> None:
-    (tmp_path / "ledger.log").mkdir()
+@pytest.mark.parametrize("what", ["folder", "pipe", "device"])
+def test_what_is_no_file_in_the_ledgers_place_is_a_typed_error(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "ledger.log"
+    match what:
+        case "folder":
+            path.mkdir()
+        case "pipe":
+            os.mkfifo(path)
+        case _:
+            path.symlink_to("/dev/zero")
+    assert [problem.path for problem in check(tmp_path)] == [str(path)]
     ledger = open_ledger(tmp_path, clock=SetClock())
 
     async def main() -> None:
@@ -109,6 +120,8 @@ def test_a_folder_in_the_ledgers_place_is_a_typed_error(tmp_path: Path) -> None:
             await ledger.reserve("run", Allowance(), Allowance())
         with pytest.raises(StorageError):
             ledger.read()
+        with pytest.raises(StorageError):
+            await ledger.today()
 
     asyncio.run(main())
 

@@ -1,6 +1,7 @@
 """The log on the disk: any prefix resumes, damage is told and set aside, a full disk takes nothing away."""
 
 import asyncio
+import os
 import resource
 import stat
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from melete.core.errors import SessionNotFoundError, StorageError, StoreError
 from melete.core.event import Fact, Notice, Opened, Reply, Said
 from melete.core.message import Message, Text, Wire, user
-from melete.core.session import SessionRef
+from melete.core.session import SessionRef, Store
 from melete.store import open_store, record
 from melete.store.log import is_locked
 from tests.unit.store.given import SetClock, note, opened_store, turn, with_turns
@@ -218,6 +219,9 @@ def test_a_file_that_is_no_message_is_set_aside(tmp_path: Path) -> None:
     (inbox / "bad.json").write_bytes(b"{")
     (inbox / "renamed.json").write_bytes(msgspec.json.encode(note("m-9")))
     (inbox / ".m-2.json.1-aa.new").write_bytes(b"half")
+    (inbox / "folder.json").mkdir()
+    (inbox / "deep.json").write_bytes(b"[" * 9000)
+    os.mkfifo(inbox / "pipe.json")
 
     async def main() -> None:
         store = opened_store(tmp_path)
@@ -225,9 +229,78 @@ def test_a_file_that_is_no_message_is_set_aside(tmp_path: Path) -> None:
             assert not session.pending()
             await store.send(REF, note("m-1"), wait=0)
             assert [message.id for message in session.pending()] == ["m-1"]
-        assert len(await store.verify()) == 2
+        assert len(await store.verify()) == 5
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "device", "circle"])
+def test_what_is_no_file_stands_in_the_place_of_a_log(tmp_path: Path, what: str) -> None:
+    log, _ = made(tmp_path)
+    stranger = log.with_name("stranger.log")
+    put_in_place(stranger, what)
+
+    async def main() -> None:
+        store, ref = opened_store(tmp_path), SessionRef(id="stranger")
+        assert [info.id for info in await store.list()] == [REF.id]
+        assert [problem.path for problem in await store.verify()] == [str(stranger)]
+        for act in (store.facts, store.delete):
+            with pytest.raises((StorageError, SessionNotFoundError)):
+                await act(ref)
+        with pytest.raises(StorageError):
+            async with store.claim(ref):
+                pass
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "device", "circle"])
+def test_a_session_is_deleted_whatever_stands_beside_its_log(tmp_path: Path, what: str) -> None:
+    log, _ = made(tmp_path)
+    put_in_place(log.with_suffix(".inbox"), what)
+    put_in_place(log.with_suffix(".damaged"), what)
+
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        await store.delete(REF)
+        with pytest.raises(SessionNotFoundError):
+            await store.facts(REF)
+
+    asyncio.run(main())
+    assert [path.name for path in log.parent.iterdir()] == []
+
+
+def put_in_place(path: Path, what: str) -> None:
+    match what:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "device":
+            path.symlink_to("/dev/zero")
+        case _:
+            path.symlink_to(path.name)
+
+
+def test_a_message_to_a_session_that_is_deleted_meanwhile_leaves_nothing(tmp_path: Path) -> None:
+    log, _ = made(tmp_path)
+
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        async with store.claim(REF), asyncio.TaskGroup() as group:
+            sending = group.create_task(refused_message(store))
+            while not list(log.parent.glob("*.inbox/m-1.json")):  # noqa: ASYNC110 - the file system sets no Event
+                await asyncio.sleep(0.01)
+            log.unlink()
+            await sending
+
+    async def refused_message(store: Store) -> None:
+        with pytest.raises(SessionNotFoundError):
+            await store.send(REF, note("m-1"), wait=30)
+
+    asyncio.run(main())
+    assert [path.name for path in log.parent.iterdir()] == []
 
 
 def test_a_claim_outlives_those_who_only_look(tmp_path: Path) -> None:

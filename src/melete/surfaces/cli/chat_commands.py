@@ -67,7 +67,7 @@ async def _sessions(talk: Talk, rest: str) -> bool:
         raise UsageError(f"{rest!r} is not a number of sessions", next="write /sessions 20")
     app = talk.conversation.app
     rows = await app.store.list(limit=int(rest or 10))
-    talk.say(session_table(rows, talk.paint, now=app.clock.now()).rstrip("\n"))
+    talk.say(session_table(rows, talk.paint, now=app.clock.now(), redact=app.redact).rstrip("\n"))
     return False
 
 

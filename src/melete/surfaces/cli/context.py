@@ -9,7 +9,7 @@ from msgspec import structs
 from melete.app.context_report import report
 from melete.app.service import open_conversation
 from melete.app.settings import Loaded
-from melete.surfaces.cli.options import Asked, conversation_options, json_option, painter, settings
+from melete.surfaces.cli.options import Asked, json_option, painter, request_options, settings
 from melete.surfaces.cli.output import err, out
 from melete.surfaces.cli.running import opened, run_async
 from melete.surfaces.cli.tables import context_table
@@ -17,7 +17,7 @@ from melete.surfaces.cli.tables import context_table
 
 @click.command()
 @json_option
-@conversation_options
+@request_options
 def context(as_json: bool, **given: Any) -> int:
     """Show what the next request costs.
 
@@ -34,7 +34,7 @@ def context(as_json: bool, **given: Any) -> int:
 async def _show(loaded: Loaded, asked: Asked, *, as_json: bool) -> int:
     new = not (asked.session or asked.latest)
     async with (
-        opened(loaded, ephemeral=new or asked.ephemeral) as app,
+        opened(loaded, ephemeral=new) as app,
         open_conversation(app, asked.options(attended=False)) as conversation,
     ):
         rows = await report(conversation)

@@ -18,7 +18,6 @@ from melete.core.plugin import Lazy
 from melete.surfaces.cli.output import err, is_terminal
 from melete.surfaces.cli.running import BY_SIGNAL, leave
 
-INTERRUPTED = 130
 _readline: Lazy[Callable[..., Any]] = Lazy("readline:parse_and_bind")
 _completer: Lazy[Callable[..., Any]] = Lazy("readline:set_completer")
 _delimiters: Lazy[Callable[..., Any]] = Lazy("readline:set_completer_delims")
@@ -127,7 +126,7 @@ class Keyboard:
 
     def _pass_on(self) -> None:
         if self._interrupted:
-            leave(BY_SIGNAL + self._signal if self._signal else INTERRUPTED)
+            leave(BY_SIGNAL + (self._signal or signal.SIGINT))
         self._interrupted = True
         if self._loop:
             self._loop.call_soon_threadsafe(self.interrupt)

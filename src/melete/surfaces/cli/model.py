@@ -5,7 +5,7 @@ import msgspec
 
 from melete.app import config_edit
 from melete.app.catalog import model_spec
-from melete.app.settings import Loaded, keys
+from melete.app.settings import Loaded
 from melete.app.vendors import vendors
 from melete.app.wire import with_model
 from melete.core.errors import NoModelError
@@ -68,11 +68,7 @@ def set_(name: str) -> int:
     loaded = settings()
     spec = model_spec(with_model(loaded, name))
     config_edit.set_value(home, "model.name", name)
-    if (
-        "model.provider" in keys()
-        and loaded.settings.model.provider
-        and spec.provider != loaded.settings.model.provider
-    ):
+    if loaded.settings.model.provider not in ("", spec.provider):
         config_edit.set_value(home, "model.provider", "")
     err(f"{visible(spec.model)} of {spec.vendor} answers from now on ({home.display(home.config)})\n")
     origin = settings().origin("model.name")

@@ -1,7 +1,7 @@
 """Options that several commands share, and what they mean."""
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,8 +76,8 @@ def shared_options(function: F) -> F:
     return click.option("-p", "--profile", default="", metavar="NAME", help="Use this profile's home.")(function)
 
 
-def conversation_options(function: F) -> F:
-    """Add what `run` and `chat` have in common; the values make an `Asked`."""
+def request_options(function: F) -> F:
+    """Add what decides how a request looks; the values make an `Asked`."""
     options = (
         click.option("-m", "--model", metavar="[PROVIDER/]NAME", help="The model to ask."),
         click.option("--base-url", metavar="URL", help="Address of the API."),
@@ -87,6 +87,13 @@ def conversation_options(function: F) -> F:
         click.option("-t", "--toolsets", default="", metavar="A,B", help="Offer only these toolsets."),
         click.option("--cwd", default="", metavar="DIR", help="Work in this folder."),
         click.option("--env", default="", metavar="NAME", help="Where commands run."),
+    )
+    return shared_options(_with_options(function, options))
+
+
+def conversation_options(function: F) -> F:
+    """Add what `run` and `chat` have in common; the values make an `Asked`."""
+    options = (
         click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Model calls at most."),
         click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="US dollars at most."),
         click.option("--yolo", is_flag=True, help="Approve what would be asked (never what is forbidden)."),
@@ -94,9 +101,13 @@ def conversation_options(function: F) -> F:
         click.option("--image", "images", multiple=True, metavar="FILE", help="Show the model a picture."),
         click.option("-v", "--verbose", is_flag=True, help="Show the work on standard error, thoughts included."),
     )
+    return request_options(_with_options(function, options))
+
+
+def _with_options(function: F, options: Sequence[Callable[[F], F]]) -> F:
     for option in reversed(options):
         function = option(function)
-    return shared_options(function)
+    return function
 
 
 def json_option(function: F) -> F:

@@ -21,7 +21,7 @@ from melete.core.event import (
 )
 from melete.surfaces.cli.output import err, one_line, visible
 from melete.surfaces.cli.paint import Paint
-from melete.surfaces.cli.render import ended_line, notes, short_argument, tool_line
+from melete.surfaces.cli.render import ended_line, notes, redacted, short_argument, tool_line
 
 Write = Callable[[str], None]
 
@@ -47,6 +47,7 @@ class Progress:
 
     def show(self, event: Event) -> None:
         """Show one event; the order is the stream's."""
+        event = redacted(event, self._redact)
         match event:
             case TextDelta() if self._streaming:
                 self._flow("text", event.text)
@@ -133,7 +134,7 @@ class Progress:
         if self._started:
             last = list(self._started.values())[-1]
             more = f" (+{len(self._started) - 1})" if len(self._started) > 1 else ""
-            self._say(f"… {one_line(last.call.name)}{more} {short_argument(last.arguments)}")
+            self._say(f"… {one_line(last.call.name)}{more} {short_argument(last.call.arguments)}")
 
     def _say(self, text: str) -> None:
         """Show what goes on now on a line that the next one replaces; only where a terminal can take a line back."""

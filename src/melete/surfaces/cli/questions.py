@@ -62,7 +62,7 @@ class Questions:
         question = next(iter(self._open.values()))
         self._shown = question.id
         self._progress.pause()
-        err("".join(f"{line}\n" for line in question_lines(question, self._paint)))
+        err(self._app.redact("".join(f"{line}\n" for line in question_lines(question, self._paint))))
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # what was typed before the question is no answer to it
         self._read(question)
 

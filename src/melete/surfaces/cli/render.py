@@ -1,6 +1,6 @@
 """Facts as lines for people, the same for a run that is watched and for one that is read later."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from melete.core.event import (
     Asked,
     CancelAsked,
     Compacted,
-    Fact,
+    Event,
     Notice,
     Question,
     Reply,
@@ -49,7 +49,14 @@ RAISE = {
 }
 
 
-def facts(fact: Fact, paint: Paint, *, started: Mapping[str, ToolStarted] | None = None) -> Iterator[str]:
+def redacted(event: Event, redact: Callable[[str], str]) -> Event:
+    """The event without secrets in any text: what is cut to a width afterwards cannot show the beginning of one."""
+    text = msgspec.json.encode(event).decode()
+    clean = redact(text)
+    return event if clean == text else msgspec.json.decode(clean, type=Event)
+
+
+def facts(fact: Event, paint: Paint, *, started: Mapping[str, ToolStarted] | None = None) -> Iterator[str]:
     """Lines, without their ends, that show a fact; none for what only the program needs. `started` finds a call's arguments."""
     match fact:
         case Said() | Steered():
@@ -106,7 +113,7 @@ def tool_line(fact: ToolEnded, started: ToolStarted | None, paint: Paint) -> str
     if fact.outcome != "ok":
         end += f"  {_why(fact)}"
     name = one_line(fact.result.name)
-    argument = short_argument(started.arguments if started else "")
+    argument = short_argument(started.call.arguments if started else "")
     room = paint.width - columns(name) - columns(end) - 4
     shown = f" {paint.fit(argument, taken=paint.width - room)}" if argument and room > len(name) else ""
     return f"{paint(style, mark)} {paint('bold', name)}{shown}{paint('dim', paint.fit(end))}"

@@ -81,6 +81,16 @@ def run_async(work: Callable[[Interrupts], Awaitable[int]]) -> int:
     return interrupts.status or status
 
 
+def run_with_app(loaded: Loaded, work: Callable[[Melete], Awaitable[int]]) -> int:
+    """Run `work` with the wired application to its end and return its status."""
+
+    async def body() -> int:
+        async with opened(loaded) as app:
+            return await work(app)
+
+    return run_async(lambda _: body())
+
+
 @asynccontextmanager
 async def opened(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenerator[Melete]:
     """The wired application; what goes wrong inside is kept in the log file with its traceback."""

@@ -18,8 +18,8 @@ from melete.surfaces.cli.options import json_option, painter, settings
 from melete.surfaces.cli.output import err, is_terminal, one_line, out
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.questions import choice
-from melete.surfaces.cli.render import facts, usage_text
-from melete.surfaces.cli.running import opened, run_async
+from melete.surfaces.cli.render import facts, redacted, usage_text
+from melete.surfaces.cli.running import run_with_app
 from melete.surfaces.cli.table import table
 from melete.surfaces.cli.tables import session_table
 
@@ -51,10 +51,10 @@ def list_(limit: int, as_json: bool) -> int:
         elif not rows:
             err("There are no sessions yet.\n")
         else:
-            out(app.redact(session_table(rows, painter(loaded), now=app.clock.now())))
+            out(session_table(rows, painter(loaded), now=app.clock.now(), redact=app.redact))
         return 0
 
-    return _with_app(loaded, work)
+    return run_with_app(loaded, work)
 
 
 @sessions.command()
@@ -100,7 +100,7 @@ def search(query: tuple[str, ...], limit: int, as_json: bool) -> int:
             out(table(("SESSION", "SEQ", "ROLE", "TEXT"), cells, painter(loaded), right=("SEQ",)))
         return 0
 
-    return _with_app(loaded, work)
+    return run_with_app(loaded, work)
 
 
 @sessions.command()
@@ -182,19 +182,11 @@ def delete(session: str, yes: bool) -> int:
 # ---- how it is done --------------------------------------------------------------------------------------------------
 
 
-def _with_app(loaded: Loaded, work: Callable[[Melete], Awaitable[int]]) -> int:
-    async def body() -> int:
-        async with opened(loaded) as app:
-            return await work(app)
-
-    return run_async(lambda _: body())
-
-
 def _with_session(loaded: Loaded, name: str, work: Work) -> int:
     async def body(app: Melete) -> int:
         return await work(app, await app.store.find(name))
 
-    return _with_app(loaded, body)
+    return run_with_app(loaded, body)
 
 
 class _View:
@@ -217,10 +209,11 @@ class _View:
         if self._as_json:
             out(redact(msgspec.json.encode(fact).decode()) + "\n")
             return
-        if isinstance(fact, ToolStarted):
-            self._started[fact.call.id] = fact
-        for line in facts(fact, self._paint, started=self._started):
-            out(redact(line) + "\n")
+        event = redacted(fact, redact)
+        if isinstance(event, ToolStarted):
+            self._started[event.call.id] = event
+        for line in facts(event, self._paint, started=self._started):
+            out(f"{line}\n")
 
     def questions(self, state: Transcript, session: str) -> None:
         """The open questions, with the command that answers them."""

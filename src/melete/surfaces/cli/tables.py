@@ -1,7 +1,7 @@
 """The tables that more than one command shows."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from melete.app.commands import CommandDef
@@ -17,8 +17,8 @@ FIRST_WORDS = re.compile(r"[.;:](?:\s|$)")
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def session_table(rows: Sequence[SessionInfo], paint: Paint, *, now: datetime) -> str:
-    """Sessions, a row each."""
+def session_table(rows: Sequence[SessionInfo], paint: Paint, *, now: datetime, redact: Callable[[str], str]) -> str:
+    """Sessions, a row each; titles are redacted before they are wrapped."""
     cells = [
         (
             row.id,
@@ -26,7 +26,7 @@ def session_table(rows: Sequence[SessionInfo], paint: Paint, *, now: datetime) -
             ago(row.updated, now),
             str(row.messages),
             row.model or "-",
-            row.title or "-",
+            redact(row.title) or "-",
         )
         for row in rows
     ]

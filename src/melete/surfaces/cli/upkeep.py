@@ -1,14 +1,12 @@
 """`melete verify` and `melete rebuild`: checking what is stored, and remaking what is derived."""
 
-from collections.abc import Awaitable, Callable
-
 import click
 import msgspec
 
 from melete.app.wire import Melete
 from melete.surfaces.cli.options import json_option, settings
 from melete.surfaces.cli.output import err, one_line, out
-from melete.surfaces.cli.running import opened, run_async
+from melete.surfaces.cli.running import run_with_app
 
 
 @click.command()
@@ -29,7 +27,7 @@ def verify(as_json: bool) -> int:
             err("Everything that is stored is whole.\n")
         return 1 if any(not problem.harmless for problem in problems) else 0
 
-    return _run(work)
+    return run_with_app(settings(), work)
 
 
 @click.command()
@@ -41,14 +39,4 @@ def rebuild() -> int:
             out(f"{one_line(line)}\n")
         return 0
 
-    return _run(work)
-
-
-def _run(work: Callable[[Melete], Awaitable[int]]) -> int:
-    loaded = settings()
-
-    async def body() -> int:
-        async with opened(loaded) as app:
-            return await work(app)
-
-    return run_async(lambda _: body())
+    return run_with_app(settings(), work)
