@@ -1,14 +1,21 @@
-"""A reply that hit the output limit may hold half a call: nothing of it runs, and the model is told why."""
+"""A reply that hit the output limit or a content filter may hold half a call: nothing of it runs, and the model is told why."""
 
 import asyncio
 from pathlib import Path
+from typing import Literal
+
+import pytest
 
 from melete.core.event import ToolEnded, ToolStarted
 from melete.testing import Call, Calls, Say, ScriptedModel
 from tests.talking import content, talk
 
 
-def test_no_call_of_a_cut_reply_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stop", "why"),
+    [("length", "cut off at the output limit"), ("content_filter", "content filter cut the reply off")],
+)
+def test_no_call_of_a_cut_reply_runs(tmp_path: Path, stop: Literal["length", "content_filter"], why: str) -> None:
     calls = [Call("write_file", {"path": "a.txt", "content": "half"}), Call("read_file", {"path": "a.txt"})]
 
     async def main() -> None:
@@ -20,7 +27,7 @@ def test_no_call_of_a_cut_reply_runs(tmp_path: Path) -> None:
         assert not started
         assert not (folder / "a.txt").exists()
         assert [fact.outcome for fact in results] == ["not_run", "not_run"]
-        assert "cut off at the output limit" in content(results[0])["error"]
+        assert why in content(results[0])["error"]
 
-    with ScriptedModel([Calls(calls, stop="length"), Say("Then not.")]) as model:
+    with ScriptedModel([Calls(calls, stop=stop), Say("Then not.")]) as model:
         asyncio.run(main())

@@ -61,6 +61,7 @@ def test_what_is_no_text_file_does_not_stop_a_session(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "AGENTS.md").mkdir()
     os.mkfifo(folder / "CLAUDE.md")
+    (folder / ".melete.md").symlink_to(".melete.md")
     (folder / "MELETE.md").write_bytes(b"caf\xe9 \x00")
     (folder / ".cursorrules").write_text("  \n")
     shown = system(tmp_path)

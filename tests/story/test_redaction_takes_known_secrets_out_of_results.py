@@ -41,6 +41,7 @@ def test_nothing_of_it_is_stored_sent_or_shown(tmp_path: Path) -> None:
     async def main() -> None:
         folder = tmp_path / "work"
         folder.mkdir()
+        (folder / "AGENTS.md").write_text(f"Log in with {SECRET}.")
         (folder / "env.txt").write_text(f"A={SECRET}\nB={base64.b64encode(SECRET.encode()).decode()}\n")
         seen: list[str] = []
         async with talk(model, folder, tools=[tells, fails, breaks], variables={"ACME_API_KEY": SECRET}) as here:

@@ -91,4 +91,6 @@ class Agent:
             return "Not run: tools are off in the last turn of a run."
         if reply.stop == "length":
             return "Not run: the reply was cut off at the output limit, so the call may be incomplete. Send it again, shorter."
+        if reply.stop == "content_filter":
+            return "Not run: the provider's content filter cut the reply off, so the call may be incomplete."
         return ""

@@ -39,9 +39,10 @@ def clock_from(text: str) -> Clock:
         if STEP.fullmatch(text):
             return FixedClock(datetime.now(UTC), timedelta(seconds=float(text)))
         start = datetime.fromisoformat(text)
-    except ValueError as error:
+        start = (start if start.tzinfo else start.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
         raise ConfigError(
             f"MELETE_CLOCK is {text!r}, which is no time",
             next="give an ISO time such as 2026-01-31T12:00:00Z, or +N seconds",
         ) from error
-    return FixedClock(start if start.tzinfo else start.replace(tzinfo=UTC), timedelta(0))
+    return FixedClock(start, timedelta(0))

@@ -19,7 +19,7 @@ async def layers(app: Melete, env: Environment, *, surface: str, extra: str = ""
     return Layers(
         identity=_soul(app),
         extra=extra,
-        context=await _context_files(env),
+        context=await _context_files(app, env),
         now=app.clock.now().astimezone(),
         cwd=env.cwd,
         surface=surface,
@@ -47,7 +47,8 @@ def _soul(app: Melete) -> str:
     return ""
 
 
-async def _context_files(env: Environment) -> tuple[ContextFile, ...]:
+async def _context_files(app: Melete, env: Environment) -> tuple[ContextFile, ...]:
+    """The folder's files for agents, known secrets taken out as from every file that the agent reads."""
     found: list[ContextFile] = []
     for name in CONTEXT_FILES:
         try:
@@ -58,5 +59,5 @@ async def _context_files(env: Environment) -> tuple[ContextFile, ...]:
         except OSError as error:
             log.warning("the context file %s cannot be read (%s); it is left out", name, error.strerror)
             continue
-        found.append(ContextFile(name=name, text=data.decode("utf-8", errors="replace")))
+        found.append(ContextFile(name=name, text=app.redact(data.decode("utf-8", errors="replace"))))
     return tuple(found)

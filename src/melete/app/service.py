@@ -4,7 +4,7 @@ import os
 import stat
 import time
 from base64 import b64encode
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -203,7 +203,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         env_name = options.env or app.loaded.settings.env.default
         add_installed(app.registry, "environments", [env_name])
         opener: Opener = app.registry.get("environments", env_name)
-        env = opener(cwd, variables=app.loaded.environ)
+        env = _opened(opener, cwd, app.loaded.environ)
         stack.push_async_callback(env.aclose)
         tools = await open_tools(app, stack, only=options.toolsets)
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
@@ -216,6 +216,18 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         stack.push_async_callback(conversation.close_models)
         stack.callback(conversation.hub.close)
         yield conversation
+
+
+def _opened(opener: Opener, cwd: str, variables: Mapping[str, str]) -> Environment:
+    """The environment; raises UsageError for a working folder that is gone, or whose name no text can hold."""
+    try:
+        env = opener(cwd, variables=variables)
+        env.cwd.encode()
+    except FileNotFoundError as error:
+        raise UsageError("the folder in which this was started is gone", next="go to another, or give --cwd") from error
+    except UnicodeEncodeError as error:
+        raise UsageError("the name of the working folder is not UTF-8", next="rename it, or give --cwd") from error
+    return env
 
 
 async def find_session(app: Melete, options: Options) -> SessionRef | None:

@@ -18,6 +18,8 @@ Stop = Literal["end", "tool_calls", "length", "content_filter", "other"]
 Json = dict[str, Any]
 
 STREAMED = ("content", "refusal", "reasoning", "reasoning_content")
+MOST_TOKENS = 1_000_000_000
+"""A larger count is none: some servers send what a number below zero becomes without a sign."""
 THINKING = ("reasoning_content", "reasoning")
 STOPS: dict[str, Stop] = {
     "stop": "end",
@@ -245,4 +247,4 @@ def _word(value: Any) -> str:
 
 
 def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and value > 0 else 0
+    return int(value) if isinstance(value, int | float) and 0 < value <= MOST_TOKENS else 0

@@ -35,8 +35,8 @@ def _forms(value: str) -> Iterator[str]:
     yield value
     if stripped := value.strip():
         yield stripped
-    yield quote(value, safe="")
-    yield quote_plus(value)
+    yield quote(value, safe="", errors="surrogateescape")  # variables may hold bytes that are no text
+    yield quote_plus(value, errors="surrogateescape")
     quoted = json.dumps(value, ensure_ascii=False)[1:-1]
     yield from (quoted, quoted.replace("/", "\\/"), json.dumps(value)[1:-1])
     yield value.encode("unicode_escape").decode()

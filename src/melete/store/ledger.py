@@ -24,7 +24,7 @@ from melete.store.disk import make_folder, open_regular, read_regular, storage_e
 from melete.store.spending import RESERVED, SETTLED, SPENDING
 
 NAME = "ledger"
-BLOCK = 4_096
+BLOCK = 1_024
 LOCK_STEP = 0.002
 LOCK_SECONDS = 10.0
 OWN_FIELDS = frozenset({"number", "kind", "at"})
@@ -67,7 +67,7 @@ class _Open:
 
     def last(self, wanted: Callable[[Row], bool]) -> Row | None:
         """The last fact that is wanted, looking back as far as it takes."""
-        return next((row for row in self._backwards() if wanted(row)), None)
+        return next((row for row in self.backwards() if wanted(row)), None)
 
     def append(self, row: Row) -> None:
         """Write one fact; raises OSError with the file as it was."""
@@ -103,7 +103,7 @@ class _Open:
         os.ftruncate(self.handle, found.end)
         self.size = found.end
 
-    def _backwards(self) -> Iterator[Row]:
+    def backwards(self) -> Iterator[Row]:
         """The facts from the last to the first; reads block by block and decodes only what is asked for."""
         stop, block = self.size, BLOCK
         while stop > 0:
@@ -180,7 +180,7 @@ class FileLedger:
     async def today(self) -> Day:
         """The day so far, in UTC."""
         if not self._path.exists():
-            return spending.day_of(None, self._clock.now())
+            return spending.day_of((), self._clock.now())
         try:
             handle = open_regular(self._path, os.O_RDONLY)
         except OSError as error:
@@ -197,7 +197,7 @@ class FileLedger:
         return number
 
     def _day(self, ledger: _Open) -> Day:
-        return spending.day_of(ledger.last(lambda row: row["kind"] in SPENDING), self._clock.now())
+        return spending.day_of((row for row in ledger.backwards() if row["kind"] in SPENDING), self._clock.now())
 
     async def _locked(self, act: Callable[[_Open], Any], *, durable: bool = False) -> Any:
         """Do `act` under the lock that all processes share, then wait for the disk without it."""

@@ -185,6 +185,12 @@ class Log:
 
         Raises StorageError with nothing of them kept. A cancellation waits for the disk and is returned.
         """
+        if durable and self._broken is None and not _same_file(self.handle, self.path):
+            self._broken = StorageError(
+                f"{self.path} was removed or replaced while the session ran",
+                kept="what stands there now was not touched; nothing more of this run can be kept",
+                next="put it back from a copy, or start a new session",
+            )
         if self._broken is not None:
             raise self._broken
         before = self.size

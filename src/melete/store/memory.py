@@ -275,8 +275,8 @@ class MemoryLedger:
 
     async def today(self) -> Day:
         """The day so far, in UTC."""
-        spent = [row for row in self._rows if row["kind"] in SPENDING]
-        return spending.day_of(spent[-1] if spent else None, self._clock.now())
+        spent = (row for row in reversed(self._rows) if row["kind"] in SPENDING)
+        return spending.day_of(spent, self._clock.now())
 
     def _add(self, kind: str, fields: Mapping[str, Any]) -> int:
         number = len(self._rows) + 1

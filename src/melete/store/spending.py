@@ -4,8 +4,9 @@ Every spending row carries the totals of its day (UTC), so the last one tells th
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from melete.core.errors import LimitError
@@ -16,6 +17,8 @@ from melete.core.ports import Day
 RESERVED, SETTLED = "spending.reserved", "spending.settled"
 SPENDING = frozenset({RESERVED, SETTLED})
 Row = dict[str, Any]
+LOOK_BACK = 200
+"""Rows among which the day is looked for."""
 
 
 def new_id(day: Day) -> str:
@@ -23,12 +26,14 @@ def new_id(day: Day) -> str:
     return f"{day.day}-{os.urandom(6).hex()}"
 
 
-def day_of(last: Mapping[str, Any] | None, now: datetime) -> Day:
-    """The day of `now` as the last spending row tells it; a new day begins at zero."""
+def day_of(spent: Iterable[Mapping[str, Any]], now: datetime) -> Day:
+    """The day of `now` as its latest row tells it; a new day begins at zero. `spent` are spending rows, the last one first.
+
+    A clock that was wrong for a while leaves rows of other days behind, so a few more than the last are looked at.
+    """
     date = f"{now.astimezone(UTC):%Y-%m-%d}"
-    if last is None or last["day"] != date:
-        return Day(day=date)
-    return Day(day=date, tokens=last["day_tokens"], usd=last["day_usd"])
+    row = next((row for row in islice(spent, LOOK_BACK) if row["day"] == date), None)
+    return Day(day=date) if row is None else Day(day=date, tokens=row["day_tokens"], usd=row["day_usd"])
 
 
 def reserve(day: Day, want: Allowance, cap: Allowance) -> Day:

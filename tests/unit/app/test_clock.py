@@ -29,7 +29,7 @@ def test_a_step_goes_on_each_time_it_is_read() -> None:
     assert [clock.now() - first for _ in range(2)] == [timedelta(seconds=1.5), timedelta(seconds=3)]
 
 
-@pytest.mark.parametrize("text", ["soon", "+", "+x", "-5", "2026-13-01", "+5 2026-01-31"])
+@pytest.mark.parametrize("text", ["soon", "+", "+x", "-5", "2026-13-01", "+5 2026-01-31", "0001-01-01T00:00:00+14:00"])
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="MELETE_CLOCK"):
         clock_from(text)

@@ -179,6 +179,7 @@ def test_chunks_that_say_nothing_are_passed_over(chunk: dict[str, Any]) -> None:
             Usage(input=5, output=9, reasoning=8),
         ),
         ({"prompt_tokens": None, "completion_tokens": "many"}, Usage()),
+        ({"prompt_tokens": 2**64 - 1, "completion_tokens": 3}, Usage(output=3)),
     ],
 )
 def test_tokens_under_every_name(usage: dict[str, Any], expected: Usage) -> None:

@@ -177,12 +177,15 @@ def test_a_write_that_does_not_fit_leaves_no_trace_and_the_session_goes_on(tmp_p
                     await store.send(REF, note("m-1", text="x" * size * 2))
                 with pytest.raises(StorageError):
                     await store.spill(REF, "c1", "x" * size * 2)
+                with pytest.raises(StorageError):
+                    await store.create(Opened(title="x" * size * 2))
             finally:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             assert log_of(tmp_path).stat().st_size == size
             assert session.transcript.seq == 10
             assert not published
             assert not list((tmp_path / "state").rglob("*.new"))
+            assert [path.name for path in log_of(tmp_path).parent.glob("*.log")] == [log_of(tmp_path).name]
             await session.append(user("there is room again"))
         assert [fact.seq for fact in await store.facts(REF)] == list(range(1, 12))
 
@@ -281,6 +284,29 @@ def put_in_place(path: Path, what: str) -> None:
             path.symlink_to("/dev/zero")
         case _:
             path.symlink_to(path.name)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_log_that_is_taken_away_from_its_owner_is_told_at_the_next_durable_fact(
+    tmp_path: Path, replaced: bool
+) -> None:
+    log, _ = made(tmp_path)
+
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        async with store.claim(REF) as session:
+            copy = log.read_bytes()
+            log.unlink()
+            if replaced:
+                log.write_bytes(copy)
+            with pytest.raises(StorageError, match="removed or replaced"):
+                await session.record(Said(message=user("Is this kept?")), durable=True)
+            with pytest.raises(StorageError):
+                await session.record(Notice(text="this neither"))
+            assert session.transcript.seq == 10
+        assert not replaced or log.read_bytes() == copy
+
+    asyncio.run(main())
 
 
 def test_a_message_to_a_session_that_is_deleted_meanwhile_leaves_nothing(tmp_path: Path) -> None:

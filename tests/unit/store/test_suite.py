@@ -383,5 +383,7 @@ def test_a_reservation_counts_until_it_is_settled(given: Given) -> None:
         await ledger.reserve("run-3", Allowance(usd=None, tokens=None), Allowance())
         with pytest.raises(StoreError):
             await ledger.settle("2026-11-21-nothing", usage=Usage(), usd=0)
+        given.clock.time -= timedelta(days=1)
+        assert (await ledger.today()).usd == pytest.approx(0.6), "a clock that runs back forgets nothing"
 
     drive(given, main)

@@ -102,11 +102,12 @@ class Keyboard:
         what: str | BaseException
         try:
             what = input(prompt)
+            what.encode()
         except KeyboardInterrupt:
             what = LineCleared()
         except (EOFError, _Ended):
             what = EOFError()
-        except UnicodeDecodeError:
+        except UnicodeError:
             err("melete: that line was not UTF-8; type it again\n")
             return
         self._request = None

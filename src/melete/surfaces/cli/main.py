@@ -74,6 +74,7 @@ def melete(ctx: click.Context, profile: str, debug: bool) -> int:
 def main(arguments: Sequence[str]) -> int:
     """Run the command that the arguments name and return its exit status; errors are shown, not raised."""
     try:
+        _need_text(arguments)
         return melete.main(args=list(arguments), prog_name="melete", standalone_mode=False) or 0
     except click.ClickException as error:
         if "\n" in error.format_message():  # a group without a command shows its help
@@ -88,6 +89,14 @@ def main(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - shown in one line; running.py has logged it
         return _failed(innermost(error), whole=error, debug="--debug" in arguments)
+
+
+def _need_text(arguments: Sequence[str]) -> None:
+    for number, argument in enumerate(arguments, 1):
+        try:
+            argument.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"argument {number} is not UTF-8 text", next="write it anew, or set a UTF-8 locale") from error
 
 
 def _usage(error: click.ClickException) -> str:
