@@ -128,7 +128,7 @@ class Terminal:
 
     def type(self, text: str) -> None:
         """Type, as a person would; end a line with \\r."""
-        os.write(self._master, text.encode())
+        os.write(self._master, text.encode("utf-8", "surrogateescape"))
 
     def interrupt(self) -> None:
         """Press Ctrl-C, a moment after the last key, as a person does: Python loses one that comes at the same instant."""

@@ -56,6 +56,19 @@ def test_the_slash_commands_work(tmp_path: Path) -> None:
     assert [(row["title"], row["messages"]) for row in listed] == [("Good days", 4)]  # the empty one is not kept
 
 
+def test_a_line_that_is_no_text_can_be_typed_again(tmp_path: Path) -> None:
+    with ScriptedModel(["Now I can read it."]) as model, Terminal(["chat"], model=model, cwd=tmp_path) as chat:
+        chat.read_until("> ")
+        chat.type("\udcff\udcfe( coffee\r")
+        chat.read_until("not UTF-8")
+        chat.read_until("> ")
+        chat.type("coffee\r")
+        chat.read_until("Now I can read it.")
+        chat.read_until("> ")
+        chat.type("/quit\r")
+        assert chat.end() == 0
+
+
 def test_an_interrupt_stops_the_run_and_not_the_chat(tmp_path: Path) -> None:
     with ScriptedModel([SLEEP, "Awake."]) as model, Terminal(["chat"], model=model, cwd=tmp_path) as chat:
         chat.read_until("> ")

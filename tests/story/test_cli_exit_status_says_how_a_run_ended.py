@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from melete.testing import Call, Fault, ScriptedModel
-from tests.story.cli import lines, melete, start
+from tests.story.cli import lines, melete, start, variables
 
 SLEEP = Call("terminal", {"command": "sleep 30"})
 
@@ -43,6 +43,7 @@ def test_without_a_model_the_ways_to_get_one_are_listed(tmp_path: Path) -> None:
     [
         (["run"], "there is no prompt"),
         (["run", "--no-such-option", "x"], "no such option"),
+        (["run", "not \udcff text"], "argument 2 is not UTF-8 text"),
         (["frobnicate"], "no such command 'frobnicate'"),
         (["fix the tests"], 'melete run "'),
         (["run", "-s", "nowhere", "x"], "nowhere"),
@@ -134,6 +135,20 @@ def test_an_interrupt_while_the_program_is_still_being_loaded_is_no_traceback() 
     )
     done = subprocess.run([sys.executable, "-c", begun], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
+@pytest.mark.parametrize(("name", "said"), [(b"gone", "is gone"), (b"\xff", "is not UTF-8")])
+def test_a_working_folder_that_cannot_be_used_is_told_in_one_line(tmp_path: Path, name: bytes, said: str) -> None:
+    folder = Path(os.fsdecode(bytes(tmp_path) + b"/" + name))
+    folder.mkdir()
+    code = f"import os, sys; os.chdir({str(folder)!r}); {said == 'is gone'} and os.rmdir({str(folder)!r}); "
+    code += "sys.argv[1:] = ['run', 'hello']; from melete.__main__ import main; main()"
+    with ScriptedModel() as model:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=variables(model), timeout=60)
+        listed = melete("sessions", "list", model=model).stdout
+    assert (done.returncode, done.stdout, listed) == (2, b"", "")
+    assert said.encode() in done.stderr
+    assert done.stderr.count(b"\n") == 1
 
 
 def test_a_group_without_a_command_shows_its_help() -> None:

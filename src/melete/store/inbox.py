@@ -4,6 +4,7 @@ The folder `<session>.inbox` stands beside the log and is made by the first mess
 """
 
 import errno
+import os
 import time
 from collections.abc import Container, Sequence
 from pathlib import Path
@@ -124,7 +125,7 @@ def _message(path: Path) -> InboxMessage | None:
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         return None
     except OSError:
-        if path.is_file() or not path.exists():
+        if path.is_file() or not os.path.lexists(path):
             raise
         return None  # a folder, a pipe, a device
 

@@ -37,6 +37,10 @@ def test_it_is_found_inside_longer_base64(before: bytes, after: bytes) -> None:
     assert "[redacted:K]" in redacted
 
 
+def test_a_value_that_is_no_text_is_a_value_as_well() -> None:
+    assert Redactor({"K": "caf\udce9-au-lait"})("caf\udce9-au-lait caf%E9-au-lait") == "[redacted:K] [redacted:K]"
+
+
 def test_short_values_are_left_alone() -> None:
     assert Redactor({"A": "x" * (SHORTEST - 1)})("x" * 20) == "x" * 20
 

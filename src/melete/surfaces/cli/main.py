@@ -96,7 +96,9 @@ def _need_text(arguments: Sequence[str]) -> None:
         try:
             argument.encode()
         except UnicodeEncodeError as error:
-            raise UsageError(f"argument {number} is not UTF-8 text", next="write it anew, or set a UTF-8 locale") from error
+            raise UsageError(
+                f"argument {number} is not UTF-8 text", next="write it anew, or set a UTF-8 locale"
+            ) from error
 
 
 def _usage(error: click.ClickException) -> str:
