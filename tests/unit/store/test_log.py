@@ -336,10 +336,11 @@ def test_a_claim_outlives_those_who_only_look(tmp_path: Path) -> None:
     async def main() -> None:
         store = opened_store(tmp_path)
         stop = asyncio.Event()
+        seen: set[bool] = set()
 
         async def look() -> None:
             while not stop.is_set():
-                is_locked(log)
+                seen.add(is_locked(log))
                 await asyncio.sleep(0)
 
         async with asyncio.TaskGroup() as group:
@@ -348,6 +349,7 @@ def test_a_claim_outlives_those_who_only_look(tmp_path: Path) -> None:
                 async with store.claim(REF):
                     await asyncio.sleep(0)
             stop.set()
+        assert True in seen
 
     asyncio.run(main())
 
@@ -361,7 +363,7 @@ def test_a_log_that_was_replaced_between_open_and_lock_is_not_taken(tmp_path: Pa
             log.replace(tmp_path / "elsewhere")
             await session.append(user("into the deleted file"))
             ref = await store.create(Opened(), id="s-1")
-            async with store.claim(ref):
-                pass
+            async with store.claim(ref) as anew:
+                assert not anew.messages
 
     asyncio.run(main())
