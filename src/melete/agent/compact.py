@@ -4,7 +4,7 @@ The log keeps everything. A compaction is a fact that opens a new segment; it is
 request may differ from the one before.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from uuid import uuid4
 
 import msgspec
@@ -78,5 +78,5 @@ def _short(part: Part) -> Part:
     return msgspec.structs.replace(part, content=note.decode(), images=())
 
 
-def _size(messages: list[Message] | tuple[Message, ...] | object) -> int:
+def _size(messages: Sequence[Message | Part]) -> int:
     return len(msgspec.json.encode(messages))

@@ -32,7 +32,10 @@ MODEL = "scripted-model"
 
 
 class DemoEnded(Struct, frozen=True, kw_only=True, tag="demo.ended"):
-    """The verdict: `ok` when the tests failed before and pass now, else `problem` says why not; `calls_first` counts tool calls."""
+    """The verdict: `ok` when the tests failed before and pass now, else `problem` says why not; `calls_first` counts tool calls.
+
+    `log` is empty where the folder was not kept.
+    """
 
     ok: bool
     calls_first: int

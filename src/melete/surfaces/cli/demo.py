@@ -48,7 +48,8 @@ async def _play(folder: Path, paint: Paint, *, kept: bool, as_json: bool, signal
         ended = await run_watched(conversation, prompt_message(PROMPT), shows=[show])
         verdict = await demo.verdict(ended)
         if as_json:
-            out(msgspec.json.encode(verdict).decode() + "\n")
+            there = msgspec.structs.replace(verdict, log=verdict.log if kept else "")
+            out(msgspec.json.encode(there).decode() + "\n")
         else:
             _conclude(demo, verdict, paint, kept=kept)
         return 0 if verdict.ok else 1
