@@ -182,13 +182,19 @@ class Compacted(Stamp, frozen=True, kw_only=True, tag="compacted"):
 
 
 class Retried(Stamp, frozen=True, kw_only=True, tag="retried"):
-    """A model request failed and is tried again after `delay` seconds; text shown since the last fact is void."""
+    """A model request failed and is tried again after `delay` seconds; text shown since the last fact is void.
+
+    `model` and `provider` are the ones that are asked next: another model than before is a fallback, and `reason` says so.
+    `usage` is what the discarded answer cost, where one came.
+    """
 
     attempt: int
     cause: str
     reason: str
     delay: float
     model: str = ""
+    provider: str = ""
+    usage: Usage = Usage()
 
 
 class Spent(Stamp, frozen=True, kw_only=True, tag="spent"):

@@ -75,11 +75,16 @@ class ToolResult(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="too
 Part = Text | Thinking | Image | Audio | File | ToolCall | ToolResult
 
 
-class Wire(Struct, frozen=True, kw_only=True):
-    """The provider's own message: `name` of the wire and its JSON `body`, kept byte for byte."""
+class Wire(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The provider's own message: `name` of the wire, its JSON `body` kept byte for byte, and the `provider` that sent it.
+
+    Another provider of the same wire gets the message rebuilt: signatures and own fields mean nothing to it. An empty provider
+    is one that was not noted.
+    """
 
     name: str
     body: msgspec.Raw
+    provider: str = ""
 
 
 class Origin(Struct, frozen=True, kw_only=True):

@@ -38,7 +38,10 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What a model can do: `context` in tokens, `known` is False where defaults stand in; prices in USD per million tokens."""
+    """What a model can do: `context` in tokens, `known` is False where defaults stand in; prices in USD per million tokens.
+
+    `source` says where prices come from and of which day they are.
+    """
 
     context: int = 128_000
     max_output: int | None = None
@@ -49,6 +52,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     usd_output: float | None = None
     usd_cache_read: float | None = None
     usd_cache_write: float | None = None
+    source: str = ""
 
 
 class ModelClient(Protocol):
@@ -136,7 +140,7 @@ class ModelError(MeleteError):
     ├── OverloadedError         529, 503: the server is busy              retried
     ├── UnavailableError        5xx: the server failed                    retried
     ├── ContextOverflowError    the prompt is longer than the window      compacted, then tried again
-    ├── TooLargeError           413: the payload is too large             stops
+    ├── TooLargeError           413: the payload is too large             pruned, then tried again
     ├── ContentFilterError      the provider refused the content          stops
     ├── BadRequestError         another 4xx                               stops
     ├── MalformedReplyError     not this API's language (an HTML page)    retried once, then stops

@@ -184,7 +184,7 @@ def malformed(spec: ModelSpec, url: str, body: bytes) -> MalformedReplyError:
             next="check the base URL; a proxy or a login page may stand in between",
         )
     return MalformedReplyError(
-        f"{where} answered with something other than OpenAI-style JSON ({words or 'an empty body'})",
+        f"{where} answered with something else than the {spec.wire} API does ({words or 'an empty body'})",
         next=f"check the base URL and the wire ({spec.wire})",
     )
 

@@ -26,6 +26,7 @@ LARGEST_BODY = 64 * 1024 * 1024
 ERROR_BODY_SECONDS = 10.0
 IDLE_SECONDS = 30.0
 HEAD = 2000
+NONE: Mapping[str, str] = {}
 BROKEN = (OSError, h11.RemoteProtocolError, zlib.error)
 
 
@@ -97,13 +98,16 @@ class Exchange:
 class Http:
     """Posts to one URL over connections that are kept; several requests may run at a time."""
 
-    def __init__(self, spec: ModelSpec, url: str) -> None:
+    def __init__(
+        self, spec: ModelSpec, url: str, *, key_header: str = "authorization", headers: Mapping[str, str] = NONE
+    ) -> None:
         self._spec = spec
         self._url = url
         self._to = address(url, what="the base URL")
         self._proxy = address(spec.via, what="the proxy") if spec.via else None
         self._target = self._to.target
-        self._headers = {"host": self._to.host_header, **_headers(spec, authorization=self._to.authorization)}
+        sent = {**headers, **_key(spec, key_header, self._to.authorization)}
+        self._headers = {"host": self._to.host_header, **_headers(spec, sent, key_header=key_header)}
         if self._proxy is not None and not self._to.secure:
             self._target = f"http://{self._to.authority}{self._to.target}"
             if self._proxy.authorization:
@@ -202,19 +206,25 @@ def _whole(data: bytes) -> bool:
     return True
 
 
-def _headers(spec: ModelSpec, *, authorization: str) -> Mapping[str, str]:
+def _key(spec: ModelSpec, header: str, authorization: str) -> Mapping[str, str]:
+    """The header that carries the key; without one, what user and password in the URL stand for."""
+    if not spec.api_key:
+        return {"authorization": authorization} if authorization else {}
+    return {header: f"Bearer {spec.api_key}" if header == "authorization" else spec.api_key}
+
+
+def _headers(spec: ModelSpec, sent: Mapping[str, str], *, key_header: str) -> Mapping[str, str]:
     headers = {
         "content-type": "application/json",
         "accept": "text/event-stream, application/json",
         "accept-encoding": "identity",
         "user-agent": "melete",
+        **sent,
     }
-    if spec.api_key or authorization:
-        headers["authorization"] = f"Bearer {spec.api_key}" if spec.api_key else authorization
     headers |= {name.lower(): value for name, value in spec.headers.items()}
     for name, value in headers.items():
         if bad := next(_unsendable(name + value), ""):
-            where = spec.key_variable if name == "authorization" else f"the header {name!r}"
+            where = spec.key_variable if name == key_header else f"the header {name!r}"
             raise ConfigError(
                 f"{where} holds the character U+{ord(bad):04X}, which no HTTP header can carry",
                 next="copy the value again, without quotes and line ends",

@@ -4,7 +4,7 @@ Two things grow side by side: what the loop reads (text, thinking, calls) and th
 that came, to be sent back as it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal, cast
 
 import msgspec
@@ -41,12 +41,13 @@ STOPS: dict[str, Stop] = {
 class ReplyAssembler:
     """Takes the chunks of one answer in order, gives back deltas, and at the end the message."""
 
-    def __init__(self, *, taken: set[str]) -> None:
+    def __init__(self, *, taken: set[str], provider: str = "") -> None:
         self.finish = ""
+        self.began = False
         self.model = ""
         self.id = ""
         self.usage = Usage()
-        self.chunks = 0
+        self._provider = provider
         self._body: Json = {"role": "assistant", "content": None}
         self._text: list[str] = []
         self._thinking: list[str] = []
@@ -54,15 +55,32 @@ class ReplyAssembler:
         self._streams: dict[str, list[str]] = {}
         self._calls = CallAssembler(taken=taken)
 
-    def feed(self, chunk: Json) -> Iterator[Delta]:
-        """Take one chunk, or a whole answer that was not streamed, and yield what is new in it."""
-        self.model = _word(chunk.get("model")) or self.model
-        self.id = _word(chunk.get("id")) or self.id
-        self._count(chunk)
-        choices = _list(chunk.get("choices"))
+    def told(self, name: str, value: Json) -> Any:
+        """The error in a chunk, wherever servers put it."""
+        told: Any = value.get("error")
+        if not told:
+            for choice in map(_object, _list(value.get("choices"))):
+                if choice.get("finish_reason") == "error":
+                    told = choice.get("error") or "the provider broke off"
+        return told or (value if name == "error" else None)
+
+    def document(self, value: Json) -> Iterable[Delta] | None:
+        """Take a whole answer; None without `choices`."""
+        if not isinstance(value.get("choices"), list):
+            return None
+        deltas = list(self.feed(value))
+        self.finish = self.finish or "stop"
+        return deltas
+
+    def feed(self, value: Json) -> Iterator[Delta]:
+        """Take one chunk and yield what is new in it."""
+        self.model = _word(value.get("model")) or self.model
+        self.id = _word(value.get("id")) or self.id
+        self._count(value)
+        choices = _list(value.get("choices"))
         if not choices:
             return
-        self.chunks += 1
+        self.began = True
         choice = _object(choices[0])
         self._count(choice)
         delta = _object(choice.get("delta")) or _object(choice.get("message"))
@@ -95,7 +113,7 @@ class ReplyAssembler:
             parts.append(Text(text=text))
         parts += [call for call, _ in calls]
         body = msgspec.Raw(msgspec.json.encode(self._body))
-        return Message(role="assistant", parts=tuple(parts), wire=Wire(name=WIRE, body=body))
+        return Message(role="assistant", parts=tuple(parts), wire=Wire(name=WIRE, body=body, provider=self._provider))
 
     def reply(self, *, provider: str, request_id: str, seconds: float, first_token_seconds: float) -> Reply:
         """The finished answer; the caller has made sure that it is whole."""

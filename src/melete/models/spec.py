@@ -28,6 +28,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
 
     `replay` sends a model's own messages back with every field that came with them; without it they are rebuilt from
     their parts. `ascii` escapes all other characters and drops control characters. `extra` is added to every request.
+    `key_header` names the header of the key where it is not the wire's own; `authorization` takes the key as a bearer token.
+    `cache_markers` marks what the server shall cache, for servers that do so only when told.
     """
 
     max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -38,6 +40,8 @@ class Quirks(Struct, frozen=True, kw_only=True):
     tool_choice: bool = True
     replay: bool = True
     ascii: bool = False
+    key_header: str = ""
+    cache_markers: bool = False
     extra: dict[str, Any] = {}
 
 
@@ -45,7 +49,8 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
     """One model at one address.
 
     `key_variable` is the variable that a message about a wrong key names; `proxy` is the URL of the proxy for this address,
-    empty for none; `ca_file` holds further certificates to trust.
+    empty for none; `ca_file` holds further certificates to trust. `cache_ttl` is how long a marked prompt stays cached, where
+    the wire lets us choose; `service_tier` is passed through.
     """
 
     model: str
@@ -60,6 +65,8 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
     quirks: Quirks = Quirks()
     proxy: str = ""
     ca_file: str = ""
+    cache_ttl: Literal["5m", "1h"] = "5m"
+    service_tier: str = ""
 
     @property
     def vendor(self) -> str:
