@@ -32,6 +32,11 @@ class Adapter(Struct, frozen=True, kw_only=True):
 ADAPTERS = (Adapter(wire="openai-chat", open=open_model),)
 
 
+def adapter_of(wire: str) -> Adapter:
+    """The row of one wire, for tests of what only it does."""
+    return next(adapter for adapter in ADAPTERS if adapter.wire == wire)
+
+
 def spec(base_url: str, **changes: Any) -> ModelSpec:
     """A spec with a key; `timeouts` are short enough for tests."""
     fields = {"model": "scripted-model", "base_url": base_url, "api_key": KEY, "timeouts": Timeouts(tail=0.2)}

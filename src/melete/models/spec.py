@@ -1,5 +1,6 @@
 """What an adapter is told about the model behind it: values that settings and the catalogue fill in. Part: models."""
 
+import re
 from typing import Any, Literal
 from urllib.parse import urlsplit, urlunsplit
 
@@ -79,12 +80,17 @@ class ModelSpec(Struct, frozen=True, kw_only=True):
         return self.proxy if not self.proxy or "://" in self.proxy else f"http://{self.proxy}"
 
 
-def endpoint(base_url: str, path: str) -> str:
-    """The URL of `path` under a base URL; a base URL that already ends with the path stays, a query is kept."""
+def endpoint(base_url: str, path: str, *, version: str = "") -> str:
+    """The URL of `path` under a base URL; a base URL that already ends with the path stays, a query is kept.
+
+    `version`, such as `/v1`, goes in between unless the base URL ends with a version of its own.
+    """
     parts = urlsplit(base_url.strip())
     root = parts.path.rstrip("/")
-    whole = root if root.endswith(path) else root + path
-    return urlunsplit((parts.scheme, parts.netloc, whole, parts.query, ""))
+    if not root.endswith(path):
+        own = re.search(r"/v\d+\w*$", root)
+        root += path if own else version + path
+    return urlunsplit((parts.scheme, parts.netloc, root, parts.query, ""))
 
 
 def shown(url: str) -> str:

@@ -5,7 +5,13 @@ import pytest
 from melete.core.message import Message, Text, ToolCall, Wire
 from melete.core.model import BadRequestError
 from melete.testing import Call, Fault, Say, ScriptedModel
-from tests.wire.adapters import Adapter, ask, asking
+from tests.wire.adapters import Adapter, adapter_of, ask, asking
+
+
+@pytest.fixture
+def adapter() -> Adapter:
+    """This wire alone."""
+    return adapter_of("openai-chat")
 
 
 @pytest.mark.parametrize(

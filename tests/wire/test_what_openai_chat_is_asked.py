@@ -11,7 +11,14 @@ import pytest
 from melete.core.message import Image, Message, Text, ToolCall, ToolResult, user
 from melete.core.model import ModelRequest
 from melete.testing import Call, Calls, Fault, Say, ScriptedModel
-from tests.wire.adapters import KEY, TOOL, Adapter, answered, ask, asking, assistant, results, spec
+from tests.wire.adapters import KEY, TOOL, Adapter, adapter_of, answered, ask, asking, assistant, results, spec
+
+
+@pytest.fixture
+def adapter() -> Adapter:
+    """This wire alone."""
+    return adapter_of("openai-chat")
+
 
 CALL = ToolCall(id="call_a", name="read_file", arguments='{"path":"a.txt"}')
 OTHER = ToolCall(id="call_b", name="read_file", arguments='{"path":"b.txt"}')
