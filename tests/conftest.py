@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -42,11 +43,19 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot run here; in strict CI a missing program is a failure instead."""
     if item.get_closest_marker("live") and not item.config.getoption("--live"):
         pytest.skip("needs a provider's key: run with --live")
-    for marker in item.iter_markers("needs"):
-        missing = [name for name in marker.args if shutil.which(name) is None]
-        if not missing:
-            continue
-        reason = f"needs {', '.join(missing)} on the PATH"
+    lacking = [
+        f"needs {name} on the PATH"
+        for marker in item.iter_markers("needs")
+        for name in marker.args
+        if shutil.which(name) is None
+    ]
+    lacking += [
+        f"needs the package {name}"
+        for marker in item.iter_markers("needs_package")
+        for name in marker.args
+        if find_spec(name) is None
+    ]
+    for reason in lacking:
         if os.environ.get(STRICT_VARIABLE) == "1":
             pytest.fail(f"{reason}, and {STRICT_VARIABLE}=1 allows no skips", pytrace=False)
         pytest.skip(reason)

@@ -14,9 +14,10 @@ from melete.app.service import Conversation, Options, open_conversation
 from melete.app.wire import Melete, open_melete
 from melete.core.event import Answered, Asked, Event, Fact, RunEnded, ToolEnded
 from melete.core.message import Message
-from melete.core.model import ModelClient
+from melete.core.model import ModelClient, ModelWrapper
 from melete.core.tool import Tool
 from melete.models.openai_chat import open_model
+from melete.models.retry import Backoff, Retrying
 from melete.models.spec import ModelSpec
 from melete.testing import ScriptedModel
 
@@ -120,6 +121,14 @@ def priced(prices: tuple[float, float]) -> Callable[[ModelSpec], ModelClient]:
         return open_model(msgspec.structs.replace(spec, can=can))
 
     return make
+
+
+def backoff(model: ModelClient, **fields: float) -> None:
+    """Change how a model is retried, whatever is wrapped round it."""
+    while not isinstance(model, Retrying):
+        assert isinstance(model, ModelWrapper), f"nothing retries {model!r}"
+        model = model.inner
+    model._backoff = Backoff(**fields)  # pyright: ignore
 
 
 def sent_prefix(body: bytes) -> bytes:

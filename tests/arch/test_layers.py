@@ -27,7 +27,9 @@ THIRD_PARTY = {  # which rooms a dependency may be used in; None is everywhere
     "msgspec": None,
     "click": {"surfaces"},
     "rich": {"surfaces"},
+    "fastjsonschema": {"app"},
     "h11": {"models"},
+    "pydantic_ai": {"models"},  # in the bridge alone, which nothing else imports
     "yaml": {"app", "skills"},
 }
 INPUT_OUTPUT = {
@@ -150,6 +152,18 @@ def test_dependencies_stay_in_their_rooms() -> None:
             rooms = THIRD_PARTY.get(top, set())
             if rooms is not None and room(source.name) not in rooms:
                 wrong.append(f"{source.at(node)} imports {top}, which belongs to {sorted(rooms) or 'no room'}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_an_extra_is_imported_by_nothing_but_its_own_files() -> None:
+    bridge = "melete.models.bridge"
+    wrong = [
+        f"{source.at(node)} imports {target}"
+        for source in package()
+        if not source.name.startswith(bridge)
+        for node, target in imports(source)
+        if target.split(".")[0] in {"pydantic_ai", "xllamacpp"} or target.startswith(bridge)
+    ]
     assert not wrong, "\n".join(wrong)
 
 

@@ -51,7 +51,7 @@ def test_without_a_model_the_ways_to_get_one_are_listed(tmp_path: Path) -> None:
         (["run", "--cwd", "no/such/folder", "x"], "--cwd"),
         (["run", "--image", "notes.txt", "x"], "notes.txt"),
         (["run", "-p", "../up", "x"], "profile"),
-        (["run", "--wire", "telegraph", "x"], "there is no wire 'telegraph'; known: openai-chat"),
+        (["run", "--wire", "telegraph", "x"], "there is no wire 'telegraph'; known: anthropic-messages"),
         (["context", "--yolo"], "no such option"),
         (["sessions", "show", "nowhere"], "nowhere"),
         (["config", "set", "agent.max_stepz", "3"], "did you mean agent.max_steps?"),

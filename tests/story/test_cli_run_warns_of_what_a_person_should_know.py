@@ -21,7 +21,7 @@ def test_a_reply_that_was_cut_off_is_told(tmp_path: Path) -> None:
 
 
 def test_an_answer_without_words_is_told(tmp_path: Path) -> None:
-    with ScriptedModel([Fault("empty"), Fault("empty")]) as model:
+    with ScriptedModel([Fault("empty")] * 3) as model:
         done = melete("run", "go", model=model, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "melete: warning: the model answered with neither text nor a call\n"

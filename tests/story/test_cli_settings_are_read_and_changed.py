@@ -73,8 +73,9 @@ def test_a_model_is_chosen() -> None:
     shown = melete("model", OPENAI_API_KEY="sk-something-secret").stdout
     assert "some-model" in shown.splitlines()[0]
     assert "sk-something-secret" not in shown
-    *rows, now = lines(melete("model", "--json", OPENAI_API_KEY="sk-something-secret").stdout)
+    (now,) = lines(melete("model", "--json", OPENAI_API_KEY="sk-something-secret").stdout)
     assert now["current"]["model"] == "some-model"
+    rows = lines(melete("model", "list", "--json", OPENAI_API_KEY="sk-something-secret").stdout)
     assert [row["provider"] for row in rows if row["current"]] == ["openai"]
 
 

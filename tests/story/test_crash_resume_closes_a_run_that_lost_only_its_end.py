@@ -5,7 +5,7 @@ from pathlib import Path
 
 from melete.core.event import RunEnded
 from melete.testing import Say, ScriptedModel
-from tests.talking import talk
+from tests.talking import backoff, talk
 
 
 def test_the_stored_answer_is_given_and_nothing_is_sent(tmp_path: Path) -> None:
@@ -31,7 +31,7 @@ def test_a_run_that_failed_does_not_give_the_answer_of_the_one_before(tmp_path: 
             assert (await here.say("First.")).text == "One."
             await here.conversation.use_model("scripted")
             model.close()
-            here.conversation.model._backoff = type(here.conversation.model._backoff)(tries=0)  # pyright: ignore
+            backoff(here.conversation.model, tries=0)
             ended = await here.say("Second.")
         assert (ended.stop, ended.text, ended.steps) == ("failed", "", 0)
         assert "refused the connection" in str(ended.error)

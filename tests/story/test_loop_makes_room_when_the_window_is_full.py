@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from melete.app.service import exit_code
-from melete.core.event import Compacted
+from melete.core.event import Compacted, Retried
 from melete.core.message import Usage
 from melete.testing import Call, Fault, Say, ScriptedModel
 from tests.talking import talk
@@ -66,8 +66,8 @@ def test_a_long_run_is_shortened_now_and_then_and_not_at_every_step(tmp_path: Pa
 
 def test_when_nothing_can_be_pruned_the_run_says_so(tmp_path: Path) -> None:
     async def main() -> None:
-        async with talk(model, tmp_path / "work") as here:
-            ended = await here.say("A very long prompt.")
+        async with talk(model, tmp_path / "work", variables={"MELETE_CONTEXT_LENGTH": "8192"}) as here:
+            ended = await here.say("A very long prompt. " * 2_000)
             assert not await here.facts(Compacted)
         assert ended.stop == "context_full"
         assert exit_code(ended) == 3
@@ -76,3 +76,19 @@ def test_when_nothing_can_be_pruned_the_run_says_so(tmp_path: Path) -> None:
     with ScriptedModel([Fault("overflow"), Say("never")]) as model:
         asyncio.run(main())
     assert len(model.requests) == 1
+
+
+def test_a_server_that_finds_a_short_conversation_too_long_is_asked_again(tmp_path: Path) -> None:
+    async def main(*, answered: bool) -> None:
+        async with talk(model, tmp_path / "work") as here:
+            ended = await here.say("Hi.")
+            retried = await here.facts(Retried)
+            assert not await here.facts(Compacted)
+        assert (ended.stop, ended.text) == (("done", "Hello.") if answered else ("context_full", ""))
+        assert [fact.cause for fact in retried] == ["ContextOverflowError"] * 2
+        assert "small beside" in retried[0].reason
+
+    for answered in (True, False):
+        with ScriptedModel([Fault("overflow")] * 2 + [Say("Hello.") if answered else Fault("overflow")]) as model:
+            asyncio.run(main(answered=answered))
+        assert len(model.requests) == 3

@@ -95,7 +95,7 @@ def test_what_is_deferred_is_not_shown_and_changes_no_frame(tmp_path: Path) -> N
         say(tmp_path, model, "First.", tools=[hidden])
         frames = say(tmp_path, model, "Second.", tools=[hidden], latest=True)
     assert [frame.why for frame in frames] == ["start"]
-    assert b"Shown only when asked for" not in model.requests[1].body
+    assert "hidden" not in [tool["function"]["name"] for tool in model.requests[1].json["tools"]]
 
 
 def test_the_date_and_the_surface_stand_at_the_end(tmp_path: Path) -> None:

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from melete.app.service import inbox_message
 from melete.core.event import Fact, ToolEnded
 from melete.core.transcript import Transcript
-from melete.models import retry
 from melete.testing import Call, Calls, Fault, Say, ScriptedModel
 from melete.testing.replies import Reply
-from tests.talking import Talk, sent_prefix, talk
+from tests.talking import Talk, backoff, sent_prefix, talk
 
 words = st.text(st.characters(codec="utf-8", exclude_characters="\r"), min_size=1, max_size=30)
 extras = st.sampled_from(
@@ -61,7 +60,7 @@ async def session(folder: Path, model: ScriptedModel, steps: Sequence[str], roun
     facts: Sequence[Fact] = ()
     for part in " ".join(steps).split("restart"):
         async with talk(model, folder, **options) as here:
-            here.conversation.model._backoff = retry.Backoff(base=0.001)  # pyright: ignore
+            backoff(here.conversation.model, base=0.001)
             for number, what in enumerate(part.split()):
                 await one_step(here, what, number)
             facts = await here.log()

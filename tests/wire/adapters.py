@@ -10,6 +10,7 @@ from msgspec import Struct
 from melete.core.event import Delta, Reply, Retried, ToolSchema
 from melete.core.message import Message, Text, ToolCall, ToolResult, user
 from melete.core.model import ModelClient, ModelRequest
+from melete.models import anthropic_messages, gemini, openai_responses
 from melete.models.openai_chat import open_model
 from melete.models.spec import ModelSpec, Timeouts
 
@@ -23,13 +24,26 @@ TOOL = ToolSchema(
 
 
 class Adapter(Struct, frozen=True, kw_only=True):
-    """A wire under test: its name and the factory of its clients."""
+    """A wire under test: its name and the factory of its clients.
+
+    `compact` says that arguments travel as an object: what is read is its shortest JSON, not the text that a model wrote.
+    """
 
     wire: str
     open: Callable[[ModelSpec], ModelClient]
+    compact: bool = False
+
+    def as_read(self, arguments: str) -> str:
+        """The arguments of a call as this wire's adapter gives them."""
+        return msgspec.json.format(arguments, indent=-1) if self.compact else arguments
 
 
-ADAPTERS = (Adapter(wire="openai-chat", open=open_model),)
+ADAPTERS = (
+    Adapter(wire="openai-chat", open=open_model),
+    Adapter(wire="openai-responses", open=openai_responses.open_model),
+    Adapter(wire="gemini", open=gemini.open_model, compact=True),
+    Adapter(wire="anthropic-messages", open=anthropic_messages.open_model),
+)
 
 
 def adapter_of(wire: str) -> Adapter:

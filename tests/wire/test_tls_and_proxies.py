@@ -171,8 +171,18 @@ def test_a_key_that_cannot_be_sent_is_refused_without_being_shown(adapter: Adapt
     assert key not in str(caught.value)
 
 
+PATHS = {
+    "openai-chat": "/chat/completions",
+    "openai-responses": "/responses",
+    "anthropic-messages": "/messages",
+    "gemini": "/models/scripted-model:streamGenerateContent",
+}
+
+
 def test_a_path_that_is_given_whole_is_not_doubled(adapter: Adapter) -> None:
+    path = PATHS[adapter.wire]
     with ScriptedModel([Say("ok"), Say("ok"), Say("ok"), Fault("unauthorized")]) as server:
-        for base in (server.base_url, server.base_url + "/", server.base_url + "/chat/completions?x=1"):
+        for base in (server.base_url, server.base_url + "/", f"{server.base_url}{path}?x=1"):
             ask(adapter, base, asking("Go"))
-        assert [r.path.partition("?")[0] for r in server.requests] == ["/v1/chat/completions"] * 3
+        assert [r.path for r in server.requests] == [f"/v1{path}"] * 3
+        assert "x=1" in server.requests[2].target

@@ -33,7 +33,8 @@ def test_calls_arrive_whole_and_in_order(adapter: Adapter) -> None:
     with ScriptedModel([calls]) as server:
         (reply,) = ask(adapter, server.base_url, asking("Go"))
     assert reply.stop == "tool_calls"
-    assert [c.arguments for c in reply.message.calls] == ['{"path": "' + "a" * 60 + '"}', '{"path": "b"}']
+    written = ['{"path": "' + "a" * 60 + '"}', '{"path": "b"}']
+    assert [c.arguments for c in reply.message.calls] == [adapter.as_read(text) for text in written]
     assert reply.message.text == "Two files."
 
 
@@ -47,7 +48,7 @@ def test_call_deltas_tell_calls_apart(adapter: Adapter) -> None:
     with ScriptedModel([Calls([Call("a", {"x": 1}), Call("b", {"y": 2})])]) as server:
         deltas = asyncio.run(main(server.base_url))
     assert {d.index for d in deltas} == {0, 1}
-    assert "".join(d.arguments for d in deltas if d.index == 1) == '{"y": 2}'
+    assert "".join(d.arguments for d in deltas if d.index == 1) == adapter.as_read('{"y": 2}')
 
 
 def test_tokens_are_counted_in_five_classes(adapter: Adapter) -> None:

@@ -188,5 +188,5 @@ def test_leaving_a_stream_ends_the_request(adapter: Adapter) -> None:
         await client.aclose()
         await client.aclose()
 
-    with ScriptedModel([Fault("stall", after=3, seconds=30), Say("second")]) as server:
+    with ScriptedModel([Fault("stall", after=6, seconds=30), Say("second")]) as server:
         asyncio.run(main(server))

@@ -1,24 +1,33 @@
 """Everything that the loop needs, in one object. Layer 2; made by the composition root for one session."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
 
 from melete.agent.budget import price
+from melete.agent.cachewatch import TOOLS_OFF, CacheWatch, remark
 from melete.agent.compact import Compactor
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
-from melete.core.event import Notice, Reply, Spent, Stop
-from melete.core.message import Message, Origin, user
+from melete.core.event import Notice, Reply, Retried, Spent, Stop
+from melete.core.message import Message, Origin, Usage, user
 from melete.core.model import ModelClient, ModelRequest
 from melete.core.policy import Limits, Step
 from melete.core.session import Session
+from melete.core.transcript import ASIDE
 
 RUNTIME = Origin(kind="runtime")
 
 
 @dataclass(kw_only=True)
 class Agent:
-    """A model, its tools and its limits for one session."""
+    """A model, its tools and its limits for one session.
+
+    `ephemeral` and `prefill` are added to each request and never stored; `effort`, `temperature`, `max_output` (tokens) and
+    `answer_schema` (JSON Schema of the answer) go along with it.
+    """
 
     model: ModelClient
     dispatch: Dispatch
@@ -28,7 +37,16 @@ class Agent:
     late: Callable[[], bool]
     """Whether the run's time is used up."""
     ephemeral: str = ""
+    prefill: tuple[Message, ...] = ()
     effort: str = ""
+    temperature: float | None = None
+    max_output: int | None = None
+    answer_schema: msgspec.Raw | None = None
+    complaint: Callable[[str], str] | None = None
+    """What is wrong with an answer that should be of a form, empty when nothing is."""
+    corrections: int = 2
+    """How often in this run an answer of the wrong form is still sent back."""
+    cache: CacheWatch = field(default_factory=CacheWatch)
 
     def request(self, session: Session, *, calls_off: bool = False) -> ModelRequest:
         """The next request: the session's stored frame, its messages, and nothing that was not there before."""
@@ -39,21 +57,48 @@ class Agent:
             tools=frame.tools if frame else (),
             messages=tuple(session.messages),
             tool_choice="none" if calls_off else "auto",
-            ephemeral=self.ephemeral,
+            max_output=self.max_output,
+            temperature=self.temperature,
             effort=self.effort,
+            answer_schema=self.answer_schema,
+            ephemeral=self.ephemeral,
+            prefill=self.prefill,
             cache_key=session.ref.id,
         )
 
-    def spent(self, reply: Reply) -> Spent:
-        """The bill of a reply."""
+    def spent(self, reply: Reply | Retried) -> Spent:
+        """The bill of a reply, or of one that was thrown away before another try."""
         usd = price(self.model.can, reply.usage)
         return Spent(
             usage=reply.usage,
             model=reply.model or self.model.name,
             provider=reply.provider or self.model.provider,
             usd=usd,
-            source="price list" if usd is not None else "unknown",
+            source=(self.model.can.source or "price list") if usd is not None else "unknown",
         )
+
+    def thrown_away(self, retried: Retried) -> tuple[Spent, ...]:
+        """The bill of what a failed try has used, where the provider counted it."""
+        return (self.spent(retried),) if retried.usage != Usage() else ()
+
+    def before_request(self, session: Session) -> Sequence[Notice]:
+        """What is noted before a request: that text which is not stored is added to it, other text than before."""
+        self.cache.read(session.transcript.trail)
+        text = self.ephemeral + msgspec.json.encode(self.prefill).decode() if self.ephemeral or self.prefill else ""
+        about = f"{ASIDE}{zlib.crc32(text.encode('utf-8', 'replace')):08x}" if text else ""
+        known = session.transcript.aside
+        if about == known or (not about and known == ASIDE):
+            return ()
+        if not about:
+            return (Notice(text="nothing that is not stored is added to requests any more", about=ASIDE),)
+        parts = [f"{len(self.ephemeral)} characters of text"] if self.ephemeral else []
+        parts += [f"{len(self.prefill)} message{'' if len(self.prefill) == 1 else 's'}"] if self.prefill else []
+        return (Notice(text=f"each request gets {' and '.join(parts)} that are not stored", about=about),)
+
+    def after_reply(self, session: Session) -> Sequence[Notice]:
+        """What a person should know of the prompt cache after a reply that is stored."""
+        made = (remark(request, self.model.can) for request in self.cache.read(session.transcript.trail))
+        return [notice for notice in made if notice is not None]
 
     def remarks(self, reply: Reply) -> tuple[Notice, ...]:
         """What a person should know about a reply that is not what it seems."""
@@ -81,9 +126,21 @@ class Agent:
             Stop.OUT_OF_BUDGET: "The time for this run is used up.",
         }[stop]
         return user(
-            f"[Note from the runtime] {why} Tools are off now. Answer with what is done, what you found, and what is left.",
+            f"[Note from the runtime] {why} {TOOLS_OFF} Answer with what is done, what you found, and what is left.",
             by=RUNTIME,
         )
+
+    async def send_back(self, reply: Reply, session: Session) -> bool:
+        """Ask for the answer again where it is of the wrong form and that was not asked too often; False when it stands."""
+        wrong = self.complaint(reply.message.text) if self.complaint and self.corrections else ""
+        if not wrong:
+            return False
+        self.corrections -= 1
+        text = f"[Note from the runtime] This answer does not have the form that was asked for: {wrong.rstrip('.')}. "
+        await session.append(
+            user(f"{text}Answer again: one JSON value of that form, and nothing round it.", by=RUNTIME)
+        )
+        return True
 
     def refusal(self, reply: Reply, *, calls_off: bool) -> str:
         """Why the calls of a reply must not run, or nothing."""

@@ -86,7 +86,7 @@ class RunBudget:
 
 
 class Budgeted(ModelWrapper):
-    """A ModelClient that reserves before each request and settles after it."""
+    """A ModelClient that reserves before each request, at the price of the model that will answer, and settles after it."""
 
     def __init__(self, inner: ModelClient, budget: Budget, *, estimate: Estimate) -> None:
         super().__init__(inner)
@@ -98,12 +98,13 @@ class Budgeted(ModelWrapper):
         prompt, answer = self._estimate(request), request.max_output or ANSWER
         expected = Usage(input=prompt, output=answer)
         key = await self._budget.reserve(tokens=expected.total, usd=price(self.can, expected))
-        usage = Usage()
+        usage, usd = Usage(), price(self.can, Usage())
         try:
             async with aclosing(self.inner.stream(request)) as stream:
                 async for item in stream:
-                    if isinstance(item, Reply):
-                        usage = item.usage
+                    if isinstance(item, Reply | Retried):  # a try that failed may have used tokens as well
+                        cost = price(self.can, item.usage)
+                        usage, usd = usage + item.usage, usd if cost is None else (usd or 0.0) + cost
                     yield item
         finally:
-            await self._budget.settle(key, usage=usage, usd=price(self.can, usage))
+            await self._budget.settle(key, usage=usage, usd=usd)

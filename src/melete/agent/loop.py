@@ -6,17 +6,21 @@ them; deltas go through `emit` and may be lost.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from itertools import count
 
 from melete.agent.agent import Agent
 from melete.agent.mail import Mail
 from melete.agent.results import close_open_calls
-from melete.core.event import Delta, Reply, Retried, Stop, ToolProgress
-from melete.core.model import ContextOverflowError, MalformedReplyError
+from melete.core.event import Delta, Notice, Reply, Retried, Stop, ToolProgress
+from melete.core.model import ContextOverflowError, MalformedReplyError, TooLargeError
 from melete.core.session import Session
 
 log = logging.getLogger("melete.loop")
+DOUBTS = 2
+PAUSE = 0.25
+"""How often, and after how many seconds, a server is asked again whose "too long" cannot be."""
 Emit = Callable[[Delta | ToolProgress], None]
 
 
@@ -31,7 +35,7 @@ async def converse(agent: Agent, session: Session, mail: Mail, emit: Emit) -> st
         if last:
             return last
         mail.resting = not reply.message.calls
-        if mail.resting and not mail.waiting(session):
+        if mail.resting and not mail.waiting(session) and not await agent.send_back(reply, session):
             return Stop.DONE
     return Stop.OUT_OF_STEPS
 
@@ -40,9 +44,11 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
     """One reply of the model, stored; its deltas are emitted as they come.
 
     The request is the previous one's bytes plus what is new. Only the compactor may change that: before a request that
-    would nearly fill the window, and once more when the provider says that it did not fit.
+    would nearly fill the window, and again for as long as the provider says that it did not fit and something is left to prune.
     """
     await agent.compactor.fit(session)
+    await note(session, agent.before_request(session))
+    doubts = count()
     while True:
         try:
             async with aclosing(agent.model.stream(agent.request(session, calls_off=calls_off))) as stream:
@@ -50,17 +56,41 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
                     match item:
                         case Reply():
                             await session.record(item, agent.spent(item), *agent.remarks(item))
+                            await note(session, agent.after_reply(session))
                             return item
                         case Retried():
                             log.warning("the model is asked again: %s", item.reason)
-                            await session.record(item)
+                            await session.record(item, *agent.thrown_away(item))
                         case _:
                             emit(item)
-        except ContextOverflowError:
-            if not await agent.compactor.shrink(session):
+        except ContextOverflowError as error:
+            if not await agent.compactor.shrink(session) and not await doubted(agent, session, error, next(doubts)):
+                raise
+        except TooLargeError:
+            if not await agent.compactor.shrink(session, pictures=True):
                 raise
         else:
             raise MalformedReplyError(f"{agent.model.name} ended its stream without a reply")
+
+
+async def doubted(agent: Agent, session: Session, error: ContextOverflowError, doubts: int) -> bool:
+    """Whether to ask again although nothing can be pruned: a conversation far smaller than the window is no overflow."""
+    if doubts >= DOUBTS or not agent.compactor.roomy(agent.request(session)):
+        return False
+    reason = f"{error.what}; but it is small beside that model's window: asked again"
+    model, cause = agent.model, type(error).__name__
+    again = Retried(
+        attempt=doubts + 1, cause=cause, reason=reason, delay=PAUSE, model=model.name, provider=model.provider
+    )
+    await session.record(again)
+    await asyncio.sleep(PAUSE)
+    return True
+
+
+async def note(session: Session, notices: Sequence[Notice]) -> None:
+    """Store what there is to say."""
+    if notices:
+        await session.record(*notices)
 
 
 async def act(agent: Agent, session: Session, reply: Reply, *, calls_off: bool = False) -> None:

@@ -4,7 +4,7 @@
 is shown. An empty layer is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -27,6 +27,15 @@ How you work:
 
 Answer in the person's language: first what you found or did, briefly, with the paths and numbers that matter."""
 
+SMALL_IDENTITY = """You are Melete, an agent that does work with tools on the person's machine.
+- Go step by step: call a tool, read its result, then decide.
+- Read a file before you change it. Use only paths that you have seen.
+- Long results are cut: ask for the part that you need.
+- When a call fails, read why and try something else.
+- When the work is done and checked, answer without a call, in a few sentences and in the person's language. Say what you did \
+not do."""
+"""For a model with a small window, which reads few words well."""
+
 SURFACES = {
     "cli": "Your answer is shown in a terminal: plain text or light Markdown, lines that stand on their own.",
     "api": "Your answer is read by a program or shown by one that you do not know: Markdown is fine.",
@@ -41,7 +50,11 @@ class ContextFile(Struct, frozen=True, kw_only=True):
 
 
 class Layers(Struct, frozen=True, kw_only=True):
-    """What the prompt is made of; `identity` empty means the built-in one."""
+    """What the prompt is made of; `identity` empty means the built-in one.
+
+    `small` makes the prompt short, for a small window. `room` is how many characters the context files may take together; None
+    gives each of them its own limit.
+    """
 
     identity: str = ""
     extra: str = ""
@@ -51,18 +64,21 @@ class Layers(Struct, frozen=True, kw_only=True):
     now: datetime
     cwd: str
     surface: str = "cli"
+    small: bool = False
+    room: int | None = None
 
 
 def build(layers: Layers) -> tuple[str, ...]:
     """The system blocks, in order; the same layers give the same bytes."""
+    identity = layers.identity.strip() if layers.room is None else shorten(layers.identity.strip(), layers.room)
     blocks = [
-        layers.identity.strip() or IDENTITY,
+        identity or (SMALL_IDENTITY if layers.small else IDENTITY),
         layers.extra.strip(),
         layers.memory.strip(),
         layers.skills.strip(),
-        "\n\n".join(_context(f) for f in _distinct(layers.context)),
+        "\n\n".join(_context(layers)),
         f"This session began on {layers.now:%A, %Y-%m-%d, %H:%M %Z}. The working folder is {layers.cwd}",
-        SURFACES.get(layers.surface, SURFACES["api"]),
+        "" if layers.small else SURFACES.get(layers.surface, SURFACES["api"]),
     ]
     return tuple(block for block in blocks if block)
 
@@ -76,7 +92,7 @@ def names(layers: Layers) -> tuple[str, ...]:
         ("skills", layers.skills.strip()),
         ("context files", _distinct(layers.context)),
         ("date and folder", True),
-        ("surface", True),
+        ("surface", not layers.small),
     ]
     return tuple(name for name, there in present if there)
 
@@ -86,7 +102,7 @@ def shorten(text: str, limit: int = CONTEXT_LIMIT) -> str:
     if len(text) <= limit:
         return text
     head, tail = int(limit * HEAD), int(limit * TAIL)
-    return f"{text[:head]}\n\n[{len(text) - head - tail} characters left out]\n\n{text[-tail:]}"
+    return f"{text[:head]}\n\n[{len(text) - head - tail} characters left out]\n\n{text[len(text) - tail :]}"
 
 
 def _distinct(files: Sequence[ContextFile]) -> list[ContextFile]:
@@ -96,5 +112,10 @@ def _distinct(files: Sequence[ContextFile]) -> list[ContextFile]:
     return [f for text, f in seen.items() if text]
 
 
-def _context(file: ContextFile) -> str:
-    return f'<context file="{file.name}">\n{shorten(file.text.strip())}\n</context>'
+def _context(layers: Layers) -> Iterator[str]:
+    """The files in their marks; what one leaves of the room that all share is the next ones'."""
+    files, left = _distinct(layers.context), layers.room
+    for number, file in enumerate(files):
+        text = shorten(file.text.strip(), CONTEXT_LIMIT if left is None else left // (len(files) - number))
+        left = None if left is None else left - len(text)
+        yield f'<context file="{file.name}">\n{text}\n</context>'

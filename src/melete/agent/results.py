@@ -115,8 +115,9 @@ def _cut(text: str, room: int, path: str) -> str:
     lines = [_cut_line(line) for line in text.split("\n")]
     if len(lines) > LINES:
         first = int(LINES * HEAD)
-        gap = f"…[{len(lines) - LINES} lines left out; all of it is in {path}]"
-        lines = [*lines[:first], gap, *lines[first - LINES :]]
+        last = LINES - first - 1  # with the gap it is LINES again: a text is not cut a second time on its way
+        gap = f"…[{len(lines) - first - last} lines left out; all of it is in {path}]"
+        lines = [*lines[:first], gap, *lines[-last:]]
     short = "\n".join(lines)
     if len(short) <= room:
         return short

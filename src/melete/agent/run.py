@@ -3,8 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
 from uuid import uuid4
 
 from melete.agent.agent import Agent
@@ -20,6 +20,9 @@ from melete.core.session import Session
 
 log = logging.getLogger("melete.run")
 TITLE = 80
+Beside = Callable[[], Coroutine[Any, Any, None]]
+LONGER = 1.5
+"""Seconds that work beside the conversation may take after its end."""
 WATCH = 0.04
 """Seconds between two looks into the inbox."""
 
@@ -49,18 +52,21 @@ class Run:
         if first and self._task and not self._task.done():
             self._task.cancel()
 
-    async def execute(self, prompt: Message | None, *, opening: Sequence[Fact] = ()) -> RunEnded:
+    async def execute(
+        self, prompt: Message | None, *, opening: Sequence[Fact] = (), beside: Beside | None = None
+    ) -> RunEnded:
         """Run to the end and return the last fact; failures are in it. Only a failure to store is raised: StorageError.
 
         A task that is cancelled while it waits here ends the run as well: its last fact is stored before the cancellation goes on.
-        `opening` is stored right after the beginning: the frame where the session has none that fits, and remarks.
+        `opening` is stored right after the beginning: the frame where the session has none that fits, and remarks. `beside`
+        runs while the conversation does, and a moment longer; what it does not finish in time is dropped.
         """
         session, began = self._session, time.monotonic()
         session.begin(self.id)
         log.info("run %s: begins with %s", self.id, self._agent.model.name)
         await self._begin(prompt, opening)
         try:
-            stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)))
+            stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)), beside)
         except asyncio.CancelledError:
             await self._end(Stop.CANCELLED, None, began=began)
             raise
@@ -114,13 +120,17 @@ class Run:
                 continue
             session.settle(message.id)
 
-    async def _converse(self, mail: Mail) -> tuple[str, str | None]:
+    async def _converse(self, mail: Mail, beside: Beside | None) -> tuple[str, str | None]:
         """The loop beside the inbox's watcher; returns why it stopped and what went wrong."""
         try:
             async with asyncio.TaskGroup() as group:
                 watcher = group.create_task(self._watch())
                 self._task = group.create_task(self._guarded(mail))
                 self._task.add_done_callback(lambda _: watcher.cancel())
+                if beside:
+                    side = group.create_task(beside())
+                    later = asyncio.get_running_loop().call_later
+                    self._task.add_done_callback(lambda _: later(0 if self._cancelled else LONGER, side.cancel))
             if self._task.cancelled():  # before its first step, where nothing of it could notice
                 return Stop.CANCELLED, None
             return self._task.result()

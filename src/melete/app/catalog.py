@@ -1,19 +1,22 @@
 """From settings to one model at one address: which vendor, which key, which dialect. Part of the composition root."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
 
 from melete.app.keys import nearest_word
-from melete.app.settings import Loaded
-from melete.app.vendors import Vendor, address, is_loopback, proxy_for, vendor_at, vendors
+from melete.app.modelbook import capabilities
+from melete.app.settings import Fallback, Loaded, ModelSettings, Origin
+from melete.app.vendors import Vendor, address, is_loopback, key_set, proxy_for, vendor_at, vendor_named, vendors
 from melete.core.errors import ConfigError, NoModelError
 from melete.core.model import Capabilities
 from melete.models.spec import ModelSpec, Quirks, Timeouts
 
 OWN_KEY = "MELETE_API_KEY"
 WIRE = "openai-chat"
+MOST_KEYS = 20
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -23,38 +26,99 @@ class Place(Struct, frozen=True, kw_only=True):
     provider: str
     base_url: str
     wire: str
-    key_variable: str = ""
+    key_variables: tuple[str, ...] = ()
     quirks: Quirks = Quirks()
     own: bool = True
 
 
+class Chosen(Struct, frozen=True, kw_only=True):
+    """A model ready to be opened, and the variables under which its keys may stand, the nearest first."""
+
+    spec: ModelSpec
+    key_variables: tuple[str, ...]
+
+
 def model_spec(loaded: Loaded) -> ModelSpec:
-    """The model that the settings choose, ready to be opened.
+    """The model that the settings choose; raises as `choose` does."""
+    return choose(loaded).spec
+
+
+def choose(loaded: Loaded, *, key_variable: str = "", own: bool = True) -> Chosen:
+    """The model that the settings choose; `key_variable` names one that stands before the usual variables.
+
+    Without `own` MELETE_API_KEY is not meant for it.
 
     Raises NoModelError with the ways to get one when none is configured, ConfigError for an unknown vendor, an address that
     is none, or a missing key.
     """
     place = _place(loaded)
-    parts = address(place.base_url, where=loaded.origin("model.base_url").where)
+    parts = address(place.base_url, where=loaded.origin("model.base_url").where) if place.base_url else None
     settings = loaded.settings.model
-    context = settings.context_length
-    return ModelSpec(
+    names = tuple(n for n in (key_variable, OWN_KEY if place.own and own else "", *place.key_variables) if n)
+    spec = ModelSpec(
         model=place.name,
         base_url=place.base_url.strip(),
         provider=place.provider,
         wire=place.wire,
-        api_key=_key(place, loaded.variables),
-        key_variable=place.key_variable or OWN_KEY,
-        can=Capabilities() if context is None else Capabilities(context=context, known=True),
+        api_key=_key(place, names, loaded.variables),
+        key_variable=key_variable or (place.key_variables or (OWN_KEY,))[0],
+        can=_capabilities(loaded, place),
         timeouts=Timeouts(
             connect=settings.timeouts.connect,
             first_token=settings.timeouts.first_token,
             between_tokens=settings.timeouts.between_tokens,
         ),
-        quirks=place.quirks,
-        proxy=proxy_for(parts, loaded.variables),
+        quirks=structs.replace(place.quirks, extra={**place.quirks.extra, **settings.extra}),
+        proxy=proxy_for(parts, loaded.variables) if parts else "",
         ca_file=loaded.variables.get("SSL_CERT_FILE", ""),
+        cache_ttl=settings.cache_ttl,
+        service_tier=settings.service_tier,
     )
+    return Chosen(spec=spec, key_variables=names)
+
+
+def _capabilities(loaded: Loaded, place: Place) -> Capabilities:
+    known = capabilities(loaded.home, place.provider, place.name)
+    own = loaded.settings.providers.get(place.provider)
+    context = loaded.settings.model.context_length or (own.context_length if own else None)
+    return known if context is None else structs.replace(known, context=context, known=True)
+
+
+def keys_in(names: Sequence[str], variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Variable and key of every key that is set for a model: NAME, NAME_2, NAME_3 … of the first name that is set at all."""
+    for name in names:
+        numbered = (name, *(f"{name}_{number}" for number in range(2, MOST_KEYS + 1)))
+        if found := [(n, _checked(key, n)) for n in numbered if (key := variables.get(n, "").strip())]:
+            return found
+    return []
+
+
+def with_model(loaded: Loaded, name: str) -> Loaded:
+    """The settings with `[PROVIDER/]NAME` as the model; a provider in the name leaves a configured base URL aside."""
+    provider, _ = split_name(name, known_providers(loaded))
+    model = structs.replace(loaded.settings.model, name=name)
+    if provider:
+        model = structs.replace(model, provider="", base_url="", wire="", context_length=None)
+    return _with(loaded, model)
+
+
+def with_fallback(loaded: Loaded, item: Fallback) -> Loaded:
+    """The settings with a fallback of its own address in the model's place."""
+    model = structs.replace(
+        loaded.settings.model,
+        name=item.name,
+        provider=item.provider,
+        base_url=item.base_url,
+        wire=item.wire,
+        context_length=item.context_length,
+    )
+    return _with(loaded, model)
+
+
+def _with(loaded: Loaded, model: ModelSettings) -> Loaded:
+    settings = structs.replace(loaded.settings, model=model)
+    origins = {**loaded.origins, "model.name": Origin(kind="flag", where="the model just chosen")}
+    return structs.replace(loaded, settings=settings, origins=origins)
 
 
 def _place(loaded: Loaded) -> Place:
@@ -64,15 +128,16 @@ def _place(loaded: Loaded) -> Place:
         raise no_model(loaded)
     if model.base_url:
         return _at_address(loaded, name)
-    provider, rest = split_name(name)
+    known = known_providers(loaded)
+    provider, rest = split_name(name, known)
     provider_is_newer = loaded.origin("model.provider").rank <= loaded.origin("model.name").rank
     if model.provider and (not provider or provider_is_newer):
-        provider, rest = known_vendor(model.provider), name
+        provider, rest = known_vendor(model.provider, known), name
     if not provider:
-        provider = _by_key(name, loaded.variables)
+        provider = _by_key(name, known, loaded.variables)
     # With a configured base URL set aside, MELETE_API_KEY is that server's key and no vendor's.
     own = "model.base_url" not in loaded.origins
-    return structs.replace(_of_vendor(provider, rest, wire=model.wire), own=own)
+    return structs.replace(_of_vendor(provider, known[provider], rest, wire=model.wire), own=own)
 
 
 def _at_address(loaded: Loaded, name: str) -> Place:
@@ -80,7 +145,9 @@ def _at_address(loaded: Loaded, name: str) -> Place:
     parts = address(model.base_url, where=loaded.origin("model.base_url").where)
     found: tuple[str, Vendor] | None = None
     if model.provider:
-        found = known_vendor(model.provider), vendors()[model.provider]
+        known = known_providers(loaded)
+        provider = known_vendor(model.provider, known)
+        found = provider, known[provider]
     elif not is_loopback(parts.hostname or ""):
         found = vendor_at(parts.hostname or "")
     if found is None:
@@ -91,47 +158,64 @@ def _at_address(loaded: Loaded, name: str) -> Place:
         provider=provider,
         base_url=model.base_url,
         wire=model.wire or vendor.wire,
-        key_variable=vendor.key,
+        key_variables=vendor.keys,
         quirks=vendor.quirks,
     )
 
 
-def _of_vendor(provider: str, name: str, *, wire: str = "") -> Place:
-    vendor = vendors()[provider]
+def _of_vendor(provider: str, vendor: Vendor, name: str, *, wire: str = "") -> Place:
     return Place(
         name=name,
         provider=provider,
         base_url=vendor.base_url,
         wire=wire or vendor.wire,
-        key_variable=vendor.key,
+        key_variables=vendor.keys,
         quirks=vendor.quirks,
     )
 
 
-def split_name(name: str) -> tuple[str, str]:
-    """PROVIDER and NAME; no provider where the part before the first slash is not in the catalogue."""
-    provider, slash, rest = name.partition("/")
-    if not slash or provider not in vendors():
+def known_providers(loaded: Loaded) -> Mapping[str, Vendor]:
+    """The person's own providers and those of the catalogue, by name; an own one hides another of its name."""
+    own = {
+        name.lower(): Vendor(
+            wire=p.wire, base_url=p.base_url, key=p.key_variable or f"{re.sub('[^A-Z0-9]', '_', name.upper())}_API_KEY"
+        )
+        for name, p in loaded.settings.providers.items()
+    }
+    return {**own, **{name: vendor for name, vendor in vendors().items() if name not in own}} if own else vendors()
+
+
+def split_name(name: str, known: Mapping[str, Vendor]) -> tuple[str, str]:
+    """PROVIDER and NAME; no provider where the part before the first slash is not a known one."""
+    written, slash, rest = name.partition("/")
+    provider = _named(written, known)
+    if not slash or not provider:
         return "", name
     if not rest:
         raise ConfigError(f"{name!r} names a provider and no model", next=f"write {provider}/NAME")
     return provider, rest
 
 
-def known_vendor(name: str) -> str:
-    """`name` if the catalogue has it; raises ConfigError with the nearest one."""
-    if name not in vendors():
-        near = nearest_word(name, vendors())
+def known_vendor(name: str, known: Mapping[str, Vendor]) -> str:
+    """The name by which a provider is known; raises ConfigError with the nearest one."""
+    found = _named(name, known)
+    if not found:
+        near = nearest_word(name, known)
         hint = f"did you mean {near}? " if near else ""
         raise ConfigError(
             f"no provider is called {name!r}",
-            next=f"{hint}known: {', '.join(vendors())}; any other server: set model.base_url",
+            next=f"{hint}known: {', '.join(known)}; any other server: set model.base_url",
         )
-    return name
+    return found
 
 
-def _by_key(name: str, variables: Mapping[str, str]) -> str:
-    able = [n for n, v in vendors().items() if variables.get(v.key, "").strip()]
+def _named(name: str, known: Mapping[str, Vendor]) -> str:
+    plain = name.strip().lower()
+    return plain if plain in known else vendor_named(plain)
+
+
+def _by_key(name: str, known: Mapping[str, Vendor], variables: Mapping[str, str]) -> str:
+    able = [n for n, v in known.items() if key_set(v, variables)]
     if len(able) == 1:
         return able[0]
     if able:
@@ -141,21 +225,20 @@ def _by_key(name: str, variables: Mapping[str, str]) -> str:
         )
     raise ConfigError(
         f"no provider is named for {name}",
-        next=f"write PROVIDER/{name} (known: {', '.join(vendors())}), or set MELETE_BASE_URL",
+        next=f"write PROVIDER/{name} (known: {', '.join(known)}), or set MELETE_BASE_URL",
     )
 
 
-def _key(place: Place, variables: Mapping[str, str]) -> str:
-    names = [n for n in (OWN_KEY if place.own else "", place.key_variable) if n]
-    for variable in names:
-        if key := variables.get(variable, "").strip():
-            return _checked(key, variable)
+def _key(place: Place, names: Sequence[str], variables: Mapping[str, str]) -> str:
+    if found := keys_in(names, variables):
+        return found[0][1]
     host = urlsplit(place.base_url).hostname or ""
-    if is_loopback(host):
+    if is_loopback(host) or not place.base_url:
         return ""
+    wanted = next((n for n in names if n != OWN_KEY), OWN_KEY)
     raise ConfigError(
         f"no key for {place.provider or host}",
-        next=f"put {place.key_variable or OWN_KEY}=… into .env of the home or the environment"
+        next=f"put {wanted}=… into .env of the home or the environment"
         + ("" if place.provider else "; any value will do where the server wants none")
         + _other_way(place, variables),
     )
@@ -163,7 +246,7 @@ def _key(place: Place, variables: Mapping[str, str]) -> str:
 
 def _other_way(place: Place, variables: Mapping[str, str]) -> str:
     other = "openrouter"
-    if place.provider in ("", other) or not variables.get(vendors()[other].key, "").strip():
+    if place.provider in ("", other) or not key_set(vendors()[other], variables):
         return ""
     return f"; or ask OpenRouter, whose key is set: {other}/{place.provider}/{place.name}"
 
@@ -184,7 +267,7 @@ def no_model(loaded: Loaded) -> NoModelError:
             f"no model is named for {urlsplit(loaded.settings.model.base_url).hostname or 'the base URL'}",
             next="set MELETE_MODEL=NAME or pass -m NAME",
         )
-    able = [n for n, v in vendors().items() if loaded.variables.get(v.key, "").strip()]
+    able = [n for n, v in vendors().items() if key_set(v, loaded.variables)]
     first = f"{able[0]}/NAME" if able else "PROVIDER/NAME"
     key = "" if able else " (with its key, such as OPENAI_API_KEY, in .env of the home)"
     ways = (

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -107,11 +107,19 @@ def written(value: Any, key: Key) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, tuple):
-        return f"[{', '.join(_text(str(item)) for item in value)}]"  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        items = cast(tuple[Any, ...], value)
+        return f"[{', '.join(_text(item) if isinstance(item, str) else _json(item) for item in items)}]"
+    if isinstance(value, dict):
+        return _json(value)
     if isinstance(value, str) and key.is_text:
         return _text(value)
     # YAML 1.1 reads an exponent only behind a point.
     return re.sub(r"^(-?\d+)e", r"\1.0e", repr(value))
+
+
+def _json(value: Any) -> str:
+    # JSON is YAML in flow style, as long as a space follows each colon and comma.
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
 
 
 def _text(text: str) -> str:

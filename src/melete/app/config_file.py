@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from melete.app.keys import Key, sections, unknown_key
+from melete.app.keys import Key, sections, unknown_key, untyped
 from melete.app.text_file import read_text
 from melete.core.errors import ConfigError
 from melete.core.plugin import Lazy
@@ -148,16 +148,36 @@ def _is_empty(node: Node) -> bool:
 def _typed(key: Key, node: Node, where: str) -> Any:
     match node:
         case Scalar(text=text, plain=plain):
-            if key.is_list or not (plain or key.is_text):
+            if key.is_list or key.is_map or not (plain or key.is_text):
                 raise ConfigError(f"{where}: {key.name} must be {key.expects}, not the text {text[:80]!r}", next=_FIX)
             if not plain and text.lower() in ("null", "~"):
                 return text
             return key.value(text, where=where)
-        case Sequence(items=items) if key.is_list and all(isinstance(item, Scalar) for item in items):
-            return key.value([item.text for item in items if isinstance(item, Scalar)], where=where)
+        case Sequence(items=items) if key.is_list and not any(isinstance(item, Sequence) for item in items):
+            return key.value([_words(item) for item in items], where=where)
+        case Mapped() if key.is_map:
+            return key.value(_free(node), where=where)
         case _:
             kind = "a list" if isinstance(node, Sequence) else "a section"
             raise ConfigError(f"{where}: {key.name} must be {key.expects}, not {kind}", next=_FIX)
+
+
+def _words(node: Node) -> Any:
+    """A list's item as texts; what each means is up to the key."""
+    if isinstance(node, Mapped):
+        return {name.text: _words(value) for name, value in node.entries}
+    return node.text if isinstance(node, Scalar) else [_words(item) for item in node.items]
+
+
+def _free(node: Node) -> Any:
+    """A value whose type no key knows, read as YAML's core schema does."""
+    match node:
+        case Mapped(entries=entries):
+            return {name.text: _free(value) for name, value in entries}
+        case Sequence(items=items):
+            return [_free(item) for item in items]
+        case Scalar(text=text, plain=plain):
+            return untyped(text) if plain else text
 
 
 # ---- YAML ------------------------------------------------------------------------------------------------------------

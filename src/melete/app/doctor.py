@@ -11,26 +11,26 @@ import sqlite3
 import stat
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from http.client import HTTPException
 from typing import Literal
 from urllib.parse import urlsplit
 
-import msgspec
 from msgspec import Struct
 
+from melete.app import modelbook
 from melete.app.catalog import model_spec
+from melete.app.fetch import FetchError
 from melete.app.home import Home
 from melete.app.logs import read_logs
+from melete.app.online import Online, listing
 from melete.app.settings import Loaded, find_home, load
 from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError, MeleteError, NoModelError
-from melete.models.spec import ModelSpec, endpoint, shown
+from melete.models import prices
+from melete.models.spec import ModelSpec, shown
 
 Status = Literal["ok", "warn", "fail"]
 OLDEST_PYTHON = (3, 11)
@@ -38,7 +38,7 @@ PROBE_SECONDS = 3.0
 LITTLE_SPACE = 1 << 30
 NO_SPACE = 100 << 20
 SKEW = timedelta(minutes=5)
-LONGEST_LISTING = 4 << 20
+OK = 200
 UNAUTHORISED = (401, 403)
 FIRST_SANE_YEAR = 2025
 
@@ -76,6 +76,7 @@ def checks(
         yield _failed("settings", error)
     else:
         yield from _with_settings(loaded, online=online)
+    yield _models(home)
     yield _search()
     yield _terminal()
     yield _logs(home)
@@ -184,89 +185,74 @@ def _model(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     key = "with a key" if spec.api_key else "without a key"
     parts = urlsplit(spec.base_url)
     local = is_loopback(parts.hostname or "")
-    text = f"{spec.model} of {spec.vendor} at {shown(spec.base_url)}, {spec.wire}, {key}"
+    window = f"{spec.can.context:,} tokens{'' if spec.can.known else ' assumed'}"
+    text = f"{spec.model} of {spec.vendor} at {shown(spec.base_url) or 'no address'}, {spec.wire}, {window}, {key}"
     if parts.scheme == "http" and spec.api_key and not local:
         yield Check(name="model", status="warn", text=f"{text}, sent unencrypted", fix="use an https address")
     else:
         yield Check(name="model", status="ok", text=text)
-    if online or local:
+    if spec.base_url and (online or local):
         yield from _reach(spec)
 
 
 def _reach(spec: ModelSpec) -> Iterator[Check]:
-    url = endpoint(spec.base_url, "/models")
-    headers = {"Accept": "application/json", **spec.headers}
-    if spec.api_key:
-        headers["Authorization"] = f"Bearer {spec.api_key}"
-    proxies = {urlsplit(url).scheme: spec.proxy} if spec.proxy else {}
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler(proxies), _StayHere())
-    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - the settings allow http and https only
+    name = "reach"
     try:
-        with opener.open(request, timeout=PROBE_SECONDS) as answer:
-            body, date = answer.read(LONGEST_LISTING), answer.headers.get("Date", "")
-    except urllib.error.HTTPError as error:
-        with error:
-            yield _refused(spec, url, error.code)
+        online = listing(spec, seconds=PROBE_SECONDS)
+    except FetchError as error:
+        if error.status == 0 or error.status in UNAUTHORISED:
+            yield _failed(name, error)
+        elif error.status == OK:
+            yield _failed(name, error, status="warn")
+        else:
+            yield Check(
+                name=name, status="warn", text=f"{error.what}; it may still serve the model", fix=_base_url(spec)
+            )
         return
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", None) or error
-        fix = (
-            "start the server" if is_loopback(urlsplit(url).hostname or "") else "check the address, network and proxy"
-        )
-        yield Check(name="reach", status="fail", text=f"{shown(url)} cannot be reached: {reason}", fix=fix)
-        return
-    yield _listed(spec, url, body)
-    if (skew := _skew(date)) is not None and abs(skew) > SKEW:
+    yield _listed(spec, online)
+    if (skew := _skew(online.date)) is not None and abs(skew) > SKEW:
         minutes = round(abs(skew).total_seconds() / 60)
         yield Check(
             name="clock", status="warn", text=f"this clock and the server's differ by {minutes} min", fix="set it"
         )
 
 
-class _StayHere(urllib.request.HTTPRedirectHandler):
-    """Follows no redirect: a key must not travel to another host."""
-
-    def redirect_request(self, *_: object, **__: object) -> None:
-        """Refuse."""
-
-
-def _refused(spec: ModelSpec, url: str, status: int) -> Check:
-    text = f"{shown(url)} answers with status {status}"
-    if status in UNAUTHORISED:
-        return Check(
-            name="reach", status="fail", text=f"{text}: the key is not accepted", fix=f"check {spec.key_variable}"
-        )
-    return Check(name="reach", status="warn", text=f"{text}; it may still serve the model", fix="check the base URL")
+def _base_url(spec: ModelSpec) -> str:
+    """What may be wrong with a base URL under which there is no list of models."""
+    path = urlsplit(spec.base_url).path.rstrip("/")
+    if spec.wire.startswith("openai-") and not any(part[:1] == "v" and part[1:2].isdigit() for part in path.split("/")):
+        return f"check the base URL: most servers want {shown(spec.base_url).rstrip('/')}/v1"
+    return "check the base URL"
 
 
-def _listed(spec: ModelSpec, url: str, body: bytes) -> Check:
-    try:
-        names = {model.id for model in msgspec.json.decode(body, type=_Listing).data}
-    except msgspec.DecodeError:
+def _listed(spec: ModelSpec, online: Online) -> Check:
+    names = [row.name for row in online.models]
+    asked = spec.model.removeprefix("models/")
+    if names and asked not in names and f"{asked}:latest" not in names:
+        some = ", ".join(sorted(names)[:5]) + (" …" if len(names) > 5 else "")  # noqa: PLR2004 - enough to see the style
         return Check(
             name="reach",
             status="warn",
-            text=f"{shown(url)} answers, but not with a list of models",
-            fix="check that the base URL is the one of an API",
+            text=f"{shown(online.url)} does not list {spec.model}",
+            fix=f"it lists {some}",
         )
-    if names and spec.model not in names:
-        some = ", ".join(sorted(names)[:5])
-        return Check(
-            name="reach", status="warn", text=f"{shown(url)} does not list {spec.model}", fix=f"it lists {some}"
-        )
-    return Check(name="reach", status="ok", text=f"{shown(url)} answers")
+    return Check(name="reach", status="ok", text=f"{shown(online.url)} answers")
 
 
-class _Listed(Struct, frozen=True, kw_only=True):
-    """One entry of a listing of models."""
-
-    id: str
-
-
-class _Listing(Struct, frozen=True, kw_only=True):
-    """A listing of models, as far as it is read."""
-
-    data: tuple[_Listed, ...]
+def _models(home: Home) -> Check:
+    own = modelbook.path(home)
+    try:
+        data = own.read_bytes()
+    except FileNotFoundError:
+        data = b""
+    except OSError as error:
+        text = f"{home.display(own)} cannot be read: {error.strerror}"
+        return Check(name="models", status="warn", text=text, fix="check its permissions")
+    if data and not prices.day(data):
+        text = f"{home.display(own)} is no list of models, so the one of the package is used"
+        return Check(name="models", status="warn", text=text, fix="delete it, or run `melete model refresh`")
+    known = sum(modelbook.counts(home).values())
+    return Check(name="models", status="ok", text=f"{known:,} models, as of {modelbook.day(home)}")
 
 
 def _skew(date: str) -> timedelta | None:

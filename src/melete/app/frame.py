@@ -5,17 +5,27 @@ import stat
 from collections.abc import Sequence
 
 from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers
+from melete.app.toolsets import BYTES_PER_TOKEN, Toolbox, is_small, toolbox
 from melete.app.wire import Melete
-from melete.core.event import ToolSchema
+from melete.core.event import Framed
 from melete.core.ports import Environment
 from melete.core.tool import Tool
 
 log = logging.getLogger("melete.frame")
 LONGEST_FILE = 1_000_000
+CONTEXT_SHARE = 0.1
+"""Share of a small window that context files may take together."""
 
 
-async def layers(app: Melete, env: Environment, *, surface: str, extra: str = "") -> Layers:
-    """What the system prompt is made of here and now."""
+def tools_of(app: Melete, tools: Sequence[Tool], *, window: int, stored: Framed | None = None) -> Toolbox:
+    """Which of a session's tools can be called and which its requests show; the `stored` frame's stay where they lead to all."""
+    small = is_small(app.loaded.settings.agent.profile, window)
+    return toolbox(tools, window=window, small=small, stored=stored.tools if stored else None)
+
+
+async def layers(app: Melete, env: Environment, *, surface: str, extra: str = "", window: int | None = None) -> Layers:
+    """What the system prompt is made of here and now, for a model with a `window` of so many tokens."""
+    small = window is not None and is_small(app.loaded.settings.agent.profile, window)
     return Layers(
         identity=_soul(app),
         extra=extra,
@@ -23,12 +33,9 @@ async def layers(app: Melete, env: Environment, *, surface: str, extra: str = ""
         now=app.clock.now().astimezone(),
         cwd=env.cwd,
         surface=surface,
+        small=small,
+        room=int(CONTEXT_SHARE * window * BYTES_PER_TOKEN) if small and window else None,
     )
-
-
-def shown(tools: Sequence[Tool]) -> tuple[ToolSchema, ...]:
-    """The schemas that a request carries from the start; deferred ones come when they are asked for."""
-    return tuple(tool.shown for tool in tools if not tool.deferred)
 
 
 def _soul(app: Melete) -> str:

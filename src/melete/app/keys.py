@@ -18,6 +18,7 @@ _WORDS = {
     "number": "a number",
     "boolean": "true or false",
     "array": "a list such as [one, two]",
+    "object": "a section of names and values",
     "null": "null",
 }
 _BOOL = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -54,6 +55,11 @@ class Key(Struct, frozen=True, kw_only=True):
         return self.schema.get("type") == "array"
 
     @property
+    def is_map(self) -> bool:
+        """Whether the value is a section of free names."""
+        return self.schema.get("type") == "object"
+
+    @property
     def is_text(self) -> bool:
         """Whether a quoted text is a value."""
         kinds = [self.schema, *self.schema.get("anyOf", [])]
@@ -69,16 +75,19 @@ class Key(Struct, frozen=True, kw_only=True):
 
     def value(self, given: object, *, where: str) -> Any:
         """`given` as this key's value; texts are read as a person means them. Raises ConfigError that begins with `where`."""
-        plain = self._read(given) if isinstance(given, str) else given
         try:
-            return msgspec.convert(plain, self.type)
-        except msgspec.ValidationError as error:
+            plain = self._read(given) if isinstance(given, str) else given
+            return msgspec.convert(plain, self.type, strict=not self.is_list)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
             shown = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+            why = f" ({error})" if self.is_map or "[{" in shown else ""
             raise ConfigError(
-                f"{where}: {self.name} must be {self.expects}, not {shown[:80]!r}", next=self.about
+                f"{where}: {self.name} must be {self.expects}, not {shown[:80]!r}{why}", next=self.about
             ) from error
 
     def _read(self, text: str) -> object:
+        if text.lstrip().startswith(("{", "[{", '["')) and (self.is_map or self.is_list):
+            return msgspec.json.decode(text)
         if self.is_list:
             return [part.strip() for part in text.strip("[] ").split(",") if part.strip()]
         if text.lower() in _NULL and self.optional:
@@ -101,7 +110,8 @@ def _walk(settings: type[Struct], prefix: str) -> Iterator[Key]:
             yield from _walk(kind, f"{name}.")
         else:
             about = msgspec.json.schema(kind).get("description", "")
-            yield Key(name=name, type=kind, default=field.default, about=about)
+            made = field.default_factory() if callable(field.default_factory) else field.default
+            yield Key(name=name, type=kind, default=made, about=about)
 
 
 def sections(names: Sequence[str] | Mapping[str, object]) -> set[str]:
@@ -151,6 +161,13 @@ def unknown_key(name: str, keys: Mapping[str, Key], *, where: str) -> ConfigErro
         f"{where}: unknown key {name}",
         next=f"did you mean {meant}?" if meant else "`melete config schema` lists all keys",
     )
+
+
+def untyped(text: str) -> Any:
+    """An unquoted word as YAML's core schema reads it: null, a truth value, a number, or itself."""
+    if text.lower() in (*_NULL, ""):
+        return None
+    return {"true": True, "false": False}.get(text.lower(), _number(text))
 
 
 def _number(text: str) -> float | str:

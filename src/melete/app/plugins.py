@@ -19,9 +19,19 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "session_search": "melete.tools.sessions:SessionTools",
     },
     "environments": {"local": "melete.environments.local:LocalEnvironment"},
-    "models": {"openai-chat": "melete.models.openai_chat:open_model"},
+    "models": {
+        "openai-chat": "melete.models.openai_chat:open_model",
+        "openai-responses": "melete.models.openai_responses:open_model",
+        "gemini": "melete.models.gemini:open_model",
+        "anthropic-messages": "melete.models.anthropic_messages:open_model",
+        "local": "melete.models.local:open_model",
+        "bridge": "melete.models.bridge:open_model",
+    },
 }
 """Kind → name → target. A toolset, environment, wire or service of ours is one file and one row here."""
+
+EXTRAS = {"melete.models.bridge:open_model": "bridge"}
+"""The extra whose packages a target imports as it is loaded."""
 
 
 def registry() -> Registry:
@@ -29,7 +39,7 @@ def registry() -> Registry:
     made = Registry()
     for kind, rows in BUILT_IN.items():
         for name, target in rows.items():
-            made.add(kind, name, Lazy(target))
+            made.add(kind, name, Lazy(target, extra=EXTRAS.get(target, "")))
     return made
 
 

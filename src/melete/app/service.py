@@ -6,6 +6,7 @@ import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -16,18 +17,25 @@ from msgspec import Struct
 from melete.agent.agent import Agent
 from melete.agent.approvals import ApprovalGuard, Desk
 from melete.agent.budget import Budgeted, RunBudget
+from melete.agent.cachewatch import LIVES, CacheWatch
 from melete.agent.compact import Compactor
 from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
 from melete.agent.prompt import build
-from melete.agent.run import Run
-from melete.app.frame import layers, shown
+from melete.agent.run import Beside, Run
+from melete.agent.title import entitle
+from melete.app.answers import AnswerSchema
+from melete.app.frame import layers, tools_of
 from melete.app.logs import log_session
+from melete.app.modelbook import notes
 from melete.app.plugins import add_installed
-from melete.app.toolsets import open_tools
+from melete.app.prefill import read_prefill
+from melete.app.routing import is_simple
+from melete.app.toolsets import Toolbox, open_tools
+from melete.app.vendors import vendors
 from melete.app.wire import Melete
-from melete.core.errors import SessionNotFoundError, UsageError
+from melete.core.errors import ConfigError, SessionNotFoundError, UsageError
 from melete.core.event import Framed, Notice, Opened, RunEnded, Stop
 from melete.core.message import Image, Message, Origin, Part, Text
 from melete.core.model import ModelClient, ModelRequest
@@ -48,7 +56,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """How a conversation is opened.
 
     `session` is an id, an unambiguous beginning of one, or a title; `latest` continues the session that changed last.
-    `attended` says that a person can answer questions on this surface. None leaves a choice to the settings.
+    `attended` says that a person can answer questions on this surface. None leaves a choice to the settings. `answer` is the
+    schema that each run's answer has to follow.
     """
 
     session: str = ""
@@ -63,6 +72,7 @@ class Options(Struct, frozen=True, kw_only=True):
     yolo: bool = False
     attended: bool = False
     extra: str = ""
+    answer: AnswerSchema | None = None
 
 
 class Conversation:
@@ -77,6 +87,7 @@ class Conversation:
         self.env = env
         self.hub = app.hub(ref.id)
         self.tools: Sequence[Tool] = ()
+        self.prefill: Sequence[Message] = ()
         self.model: ModelClient
         self._left: list[ModelClient] = []
         self._processes = processes
@@ -84,6 +95,7 @@ class Conversation:
         self._run: Run | None = None
         self._cancelled = False
         self._grants: set[tuple[str, str]] = set()
+        self._cheap: ModelClient | None = None
 
     async def use_model(self, name: str) -> None:
         """Answer with another model, `[PROVIDER/]NAME`, from the next run on; raises ConfigError and keeps the old one."""
@@ -93,7 +105,7 @@ class Conversation:
 
     async def close_models(self) -> None:
         """Release the connections of every model that answered here."""
-        for model in (*self._left, self.model):
+        for model in (*self._left, self.model, *([self._cheap] if self._cheap else [])):
             await model.aclose()
 
     async def run(self, prompt: Message | None) -> RunEnded:
@@ -104,14 +116,49 @@ class Conversation:
 
     async def _run_claimed(self, prompt: Message | None) -> RunEnded:
         async with self.app.store.claim(self.ref) as session:
-            frame = await self._frame(session)
-            run = self._run = self._make(session, self.model)
+            box, frame = await self._frame(session)
+            model = self._routed(prompt)
+            budget = self._budget()
+            run = self._run = self._make(session, model, budget, tools=box.tools)
             if self._cancelled:
                 run.cancel()
+            titled = self._titled(session, prompt, budget)
             try:
-                return await run.execute(prompt, opening=(*frame, *self._remarks()))
+                remarks = self._remarks(model, prompt, new=bool(frame))
+                return await run.execute(prompt, opening=(*frame, *remarks), beside=titled)
             finally:
                 self._run = None
+
+    def _routed(self, prompt: Message | None) -> ModelClient:
+        """The model for this run: the cheaper one for a simple message, where the settings say so."""
+        routing = self.app.loaded.settings.model.routing
+        if prompt is None or not (routing.enabled and routing.model and is_simple(prompt, routing)):
+            return self.model
+        if self._cheap is None:
+            self._cheap = self.app.models.open(routing.model)
+        return self._cheap
+
+    def _titled(self, session: Session, prompt: Message | None, budget: RunBudget) -> Beside | None:
+        """What names a new session beside its first run, where the settings name a model for it."""
+        if prompt is None or session.transcript.title or not self.app.models.named("title") or not prompt.text.strip():
+            return None
+        try:
+            model = self.app.models.model("title")
+        except ConfigError as error:
+            self.app.models.problems["title"] = f"auxiliary.title cannot be used: {error}"
+            return None
+        self._left.append(model)
+        return partial(entitle, session, Budgeted(model, budget, estimate=_characters), prompt)
+
+    def _budget(self) -> RunBudget:
+        settings = self.app.loaded.settings.budget
+        usd = self.options.budget_usd if self.options.budget_usd is not None else settings.run.usd
+        return RunBudget(
+            self.app.ledger,
+            who=self.ref.id,
+            run=Allowance(usd=usd, tokens=settings.run.tokens),
+            day=Allowance(usd=settings.day.usd, tokens=settings.day.tokens),
+        )
 
     def cancel(self) -> None:
         """Stop the run, also one that is only beginning; does nothing when there is none."""
@@ -119,14 +166,24 @@ class Conversation:
         if self._run:
             self._run.cancel()
 
-    def _remarks(self) -> Sequence[Notice]:
+    def _remarks(self, model: ModelClient, prompt: Message | None, *, new: bool) -> Sequence[Notice]:
         """What the person should know before a run."""
-        if self.options.budget_usd is None or self.model.can.usd_input is not None:
-            return ()
-        text = (
-            f"the price of {self.model.name} is not known, so the limit in dollars cannot be kept; the one in tokens is"
-        )
-        return (Notice(text=text, level="warning", about="budget"),)
+        found = [("settings", text) for text in self.app.models.problems.values()]
+        if new and model.provider in vendors():  # of a server of one's own nothing is expected to be known
+            found += [("model", text) for text in notes(self.app.loaded.home, model.provider, model.name, model.can)]
+        if model is not self.model:
+            found.append(("routing", f"a short message: {model.name} answers it (model.routing)"))
+        if self.options.budget_usd is not None and model.can.usd_input is None:
+            text = (
+                f"the price of {model.name} is not known, so the limit in dollars cannot be kept; the one in tokens is"
+            )
+            found.append(("budget", text))
+        if prompt and not model.can.images and any(isinstance(part, Image) for part in prompt.parts):
+            found.append(("images", f"{model.name} takes no images; it is told that one was left out"))
+        return [
+            Notice(text=text, level="info" if about in ("routing", "model") else "warning", about=about)
+            for about, text in found
+        ]
 
     async def transcript(self) -> Transcript:
         """The state of the session as it is stored now, whoever runs it."""
@@ -137,31 +194,24 @@ class Conversation:
         """Whether a run is going on in this process."""
         return self._run is not None
 
-    async def _frame(self, session: Session) -> Sequence[Framed]:
-        """The frame to store; none when the stored one fits: it is reused byte for byte."""
-        stored = session.transcript.frame
-        tools = shown(self.tools)
-        if stored and [t.name for t in stored.tools] == [t.name for t in tools]:
-            return ()
+    async def _frame(self, session: Session) -> tuple[Toolbox, Sequence[Framed]]:
+        """The tools of a run, and the frame to store; none when the stored one fits: it is reused byte for byte."""
+        stored, window = session.transcript.frame, self.model.can.context
+        box = tools_of(self.app, self.tools, window=window, stored=stored)
+        if stored and box.shown is stored.tools:
+            return box, ()
         name, wire = self.model.name, self.model.wire
         if stored:
-            return (Framed(system=stored.system, tools=tools, model=name, wire=wire, why="other tools"),)
-        made = await layers(self.app, self.env, surface=self.options.surface, extra=self.options.extra)
-        return (Framed(system=build(made), tools=tools, model=name, wire=wire),)
+            return box, (Framed(system=stored.system, tools=box.shown, model=name, wire=wire, why="other tools"),)
+        made = await layers(self.app, self.env, surface=self.options.surface, extra=self.options.extra, window=window)
+        return box, (Framed(system=build(made), tools=box.shown, model=name, wire=wire),)
 
-    def _make(self, session: Session, model: ModelClient) -> Run:
+    def _make(self, session: Session, model: ModelClient, budget: RunBudget, *, tools: Sequence[Tool]) -> Run:
         settings, options = self.app.loaded.settings, self.options
         limits = Limits(
             max_steps=options.max_steps or settings.agent.max_steps,
             seconds=settings.budget.run.seconds,
             loop_guard=settings.agent.loop_guard,
-        )
-        run_usd = options.budget_usd if options.budget_usd is not None else settings.budget.run.usd
-        budget = RunBudget(
-            self.app.ledger,
-            who=self.ref.id,
-            run=Allowance(usd=run_usd, tokens=settings.budget.run.tokens),
-            day=Allowance(usd=settings.budget.day.usd, tokens=settings.budget.day.tokens),
         )
         waits = settings.approvals.unattended == "wait"
         desk = Desk(session, attended=lambda: options.attended or waits, timeout=settings.approvals.timeout)
@@ -183,11 +233,19 @@ class Conversation:
         over = time.monotonic() + limits.seconds
         agent = Agent(
             model=Budgeted(model, budget, estimate=_estimate(session)),
-            dispatch=Dispatch(self.tools, guards=guards, shared=shared, watch=watch if limits.loop_guard else None),
+            dispatch=Dispatch(tools, guards=guards, shared=shared, watch=watch if limits.loop_guard else None),
             compactor=Compactor(window=lambda: model.can.context, threshold=settings.compaction.threshold),
             limits=limits,
             watch=watch,
+            cache=CacheWatch(life=LIVES[settings.model.cache_ttl]),
             late=lambda: time.monotonic() > over,
+            ephemeral=settings.agent.ephemeral_prompt,
+            prefill=tuple(self.prefill),
+            effort=settings.model.effort,
+            temperature=settings.model.temperature,
+            max_output=settings.model.max_output,
+            answer_schema=options.answer.schema if options.answer else None,
+            complaint=options.answer.complaint if options.answer else None,
         )
         return Run(agent, session, desk, emit=self.hub.emit, surface=options.surface, pid=os.getpid())
 
@@ -206,12 +264,15 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         env = _opened(opener, cwd, app.loaded.environ)
         stack.push_async_callback(env.aclose)
         tools = await open_tools(app, stack, only=options.toolsets)
+        where = app.loaded.origin("agent.prefill").where
+        prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
             ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=env.cwd))
         processes = _processes.load()(env, spawn=app.group.create_task, clock=app.clock)
         stack.push_async_callback(processes.aclose)
         conversation = Conversation(app, options, ref, env=env, processes=processes)
         conversation.tools = tools
+        conversation.prefill = prefill
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
         stack.callback(conversation.hub.close)
@@ -293,6 +354,11 @@ def _estimate(session: Session) -> Callable[[ModelRequest], int]:
 
     def estimate(request: ModelRequest) -> int:
         known = session.transcript.last_usage.total
-        return known or len(msgspec.json.encode((request.system, request.tools, request.messages))) // 4
+        return known or _characters(request)
 
     return estimate
+
+
+def _characters(request: ModelRequest) -> int:
+    """Tokens of a prompt that nobody has counted: characters / 4."""
+    return len(msgspec.json.encode((request.system, request.tools, request.messages))) // 4

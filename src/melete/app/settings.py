@@ -5,6 +5,7 @@ or the home's `.env` only. Each key's `description` is its documentation: the JS
 """
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, Literal
@@ -22,6 +23,8 @@ Share = Annotated[float, Meta(gt=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0)]
 Dollars = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
+Window = Annotated[int, Meta(ge=1024)]
+Temperature = Annotated[float, Meta(ge=0, le=2)]
 
 
 class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +35,35 @@ class Timeouts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     between_tokens: Annotated[Seconds, Meta(description="Seconds to wait between two pieces of a reply.")] = 60.0
 
 
+class Fallback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A model that stands in for another: as `model.*`; `key_variable` names the variable that holds its key."""
+
+    name: str
+    provider: str = ""
+    base_url: str = ""
+    wire: str = ""
+    context_length: Window | None = None
+    key_variable: str = ""
+
+
+class Provider(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A server of one's own under a name; its key stands in `key_variable`, or in NAME_API_KEY."""
+
+    base_url: str
+    wire: str = "openai-chat"
+    key_variable: str = ""
+    context_length: Window | None = None
+
+
+class Routing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Short, simple messages may go to a cheaper model."""
+
+    enabled: Annotated[bool, Meta(description="Let a cheaper model answer short and simple messages.")] = False
+    model: Annotated[str, Meta(description="The cheaper model, as [PROVIDER/]NAME.")] = ""
+    max_chars: Annotated[Count, Meta(description="Characters that a simple message has at most.")] = 160
+    max_words: Annotated[Count, Meta(description="Words that a simple message has at most.")] = 28
+
+
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which model answers, and where it is."""
 
@@ -40,10 +72,45 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     base_url: Annotated[str, Meta(description="Address of the API; the name is then taken whole.")] = ""
     wire: Annotated[str, Meta(description="Wire format; empty is the vendor's own, openai-chat for a base URL.")] = ""
     context_length: Annotated[
-        Annotated[int, Meta(ge=1024)] | None,
-        Meta(description="Tokens that the model can read; null takes 128,000."),
+        Window | None, Meta(description="Tokens that the model can read; null takes what is known, else 128,000.")
     ] = None
+    fallbacks: Annotated[
+        tuple[str | Fallback, ...],
+        Meta(
+            description="Models that answer, in this order, while the model cannot: [PROVIDER/]NAME, or a section each."
+        ),
+    ] = ()
+    fallback_cooldown: Annotated[
+        Seconds, Meta(description="Seconds for which a model that failed rests while a fallback answers.")
+    ] = 60.0
+    key_strategy: Annotated[
+        Literal["fill_first", "round_robin", "random", "least_used"],
+        Meta(description="Which of several keys (NAME, NAME_2, NAME_3 …) is used next."),
+    ] = "fill_first"
+    effort: Annotated[
+        Literal["", "none", "minimal", "low", "medium", "high", "xhigh"],
+        Meta(description="How hard the model thinks; empty leaves it to the provider."),
+    ] = ""
+    temperature: Annotated[Temperature | None, Meta(description="Sampling temperature; null is the model's own.")] = (
+        None
+    )
+    max_output: Annotated[Count | None, Meta(description="Tokens of one reply at most; null is the model's own.")] = (
+        None
+    )
+    cache_ttl: Annotated[
+        Literal["5m", "1h"], Meta(description="How long a prompt stays cached, where the provider lets one choose.")
+    ] = "5m"
+    service_tier: Annotated[str, Meta(description="Passed to the provider as it is, such as flex or priority.")] = ""
+    extra: Annotated[
+        dict[str, Any],
+        Meta(description="Fields added to every request, such as OpenRouter's `provider` with its routing."),
+    ] = {}
+    text_calls: Annotated[
+        Literal["auto", "on", "off"],
+        Meta(description="Read tool calls out of plain text; auto does so for servers on this machine."),
+    ] = "auto"
     timeouts: Timeouts = Timeouts()
+    routing: Routing = Routing()
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,6 +118,30 @@ class AgentSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     max_steps: Annotated[Count, Meta(description="Model calls in one run; one more call then sums up.")] = 90
     loop_guard: Annotated[bool, Meta(description="Warn, then stop, when the same calls fail or repeat.")] = True
+    profile: Annotated[
+        Literal["auto", "full", "small"],
+        Meta(description="small: few tools and a short prompt; auto takes it for windows up to 16,384 tokens."),
+    ] = "auto"
+    ephemeral_prompt: Annotated[
+        str, Meta(description="Text behind the system prompt of every request; never stored.")
+    ] = ""
+    prefill: Annotated[
+        str,
+        Meta(
+            description="JSON file of {role, content} messages before the conversation in every request; never stored."
+        ),
+    ] = ""
+
+
+class AuxiliarySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Models for side work, as [PROVIDER/]NAME; empty is the main model."""
+
+    review: Annotated[str, Meta(description="The model that reviews finished work.")] = ""
+    compact: Annotated[str, Meta(description="The model that sums up long conversations.")] = ""
+    approve: Annotated[str, Meta(description="The model that judges risky commands.")] = ""
+    title: Annotated[str, Meta(description="The model that names sessions; empty names them by their first words.")] = (
+        ""
+    )
 
 
 class EnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,6 +204,11 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a person can set; the keys of config.yaml are these fields."""
 
     model: ModelSettings = ModelSettings()
+    auxiliary: AuxiliarySettings = AuxiliarySettings()
+    providers: Annotated[
+        dict[str, Provider],
+        Meta(description="Servers of your own by name, as {name: {base_url, wire, key_variable, context_length}}."),
+    ] = {}
     agent: AgentSettings = AgentSettings()
     env: EnvSettings = EnvSettings()
     approvals: ApprovalSettings = ApprovalSettings()
@@ -284,7 +380,9 @@ def _warnings(home: Home, variables: Mapping[str, str], env_file: EnvFile) -> li
     ]
     known = {*VARIABLES, *OTHER_VARIABLES}
     table = {name: Key(name=name, type=str, default="", about="") for name in known}
-    for name in sorted(n for n in variables if n.startswith("MELETE_") and n not in known):
+    numbered = re.compile(r"MELETE_API_KEY_([2-9]|1\d|20)")
+    unknown = (n for n in variables if n.startswith("MELETE_") and n not in known and not numbered.fullmatch(n))
+    for name in sorted(unknown):
         meant = nearest(name, table)
         found.append(f"the variable {name} is not known" + (f"; did you mean {meant}?" if meant else ""))
     if home.profile != DEFAULT_PROFILE and not home.root.exists():

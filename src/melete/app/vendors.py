@@ -16,23 +16,49 @@ CATALOG = Path(__file__).parents[1] / "models" / "catalog.toml"
 
 
 class Vendor(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a vendor is, the wire it speaks, the variable of its key, and its dialect."""
+    """Where a vendor is, the wire it speaks, the variables of its key, and its dialect.
+
+    `key` is the variable that messages name, `other_keys` are read as well; `aliases` are other names that people write, `note`
+    is a line for them.
+    """
 
     wire: str
     base_url: str
     key: str
+    other_keys: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    note: str = ""
     quirks: Quirks = Quirks()
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The variables that its key may stand in, the one that messages name first."""
+        return tuple(name for name in (self.key, *self.other_keys) if name)
+
+    @property
     def local(self) -> bool:
-        """Whether it is a server on this machine, which needs no key."""
-        return is_loopback(urlsplit(self.base_url).hostname or "")
+        """Whether it is on this machine, which needs no key and costs nothing."""
+        return self.wire == "local" or is_loopback(urlsplit(self.base_url).hostname or "")
 
 
 @cache
 def vendors() -> Mapping[str, Vendor]:
     """The catalogue, by name."""
     return msgspec.toml.decode(CATALOG.read_bytes(), type=dict[str, Vendor])
+
+
+def vendor_named(name: str) -> str:
+    """The catalogue's name for what a person calls a vendor, empty where there is none; case does not matter."""
+    known = vendors()
+    plain = name.strip().lower()
+    if plain in known:
+        return plain
+    return next((own for own, vendor in known.items() if plain in vendor.aliases), "")
+
+
+def key_set(vendor: Vendor, variables: Mapping[str, str]) -> str:
+    """The variable that holds a vendor's key, empty where none does."""
+    return next((name for name in vendor.keys if variables.get(name, "").strip()), "")
 
 
 def vendor_at(host: str) -> tuple[str, Vendor] | None:
@@ -56,6 +82,8 @@ def is_loopback(host: str) -> bool:
 def address(url: str, *, where: str) -> SplitResult:
     """The parts of a base URL; raises ConfigError, beginning with `where`, for one that cannot be a server's address."""
     text = url.strip()
+    if "{" in text:
+        raise _yours(text)
     try:
         parts = urlsplit(text)
         port = parts.port
@@ -71,6 +99,18 @@ def address(url: str, *, where: str) -> SplitResult:
             f"{where}: the address of {parts.hostname} holds a password", next="put the key into MELETE_API_KEY instead"
         )
     return parts
+
+
+def _yours(url: str) -> ConfigError:
+    """The error for an address with a part in braces, which only the person knows."""
+    vendor = next((name for name, vendor in vendors().items() if vendor.base_url == url), "")
+    part = url.partition("{")[2].partition("}")[0] or "part"
+    example = url.replace(f"{{{part}}}", f"YOUR-{part.upper()}")
+    provider = f", and model.provider to {vendor}" if vendor else ""
+    return ConfigError(
+        f"the address of {vendor or 'the model'} has a part of your own: {part}",
+        next=f"set model.base_url to {example}{provider}",
+    )
 
 
 def shown_or_nothing(url: str) -> str:

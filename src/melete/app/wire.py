@@ -7,13 +7,11 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from melete.agent.hub import Hub
-from melete.app.catalog import model_spec, split_name
 from melete.app.clock import clock_from
-from melete.app.plugins import add_installed, registry
-from melete.app.settings import Loaded, Origin
+from melete.app.models import Models
+from melete.app.plugins import registry
+from melete.app.settings import Loaded
 from melete.core.event import Fact
 from melete.core.model import ModelClient
 from melete.core.plugin import Lazy, Registry
@@ -25,7 +23,6 @@ from melete.store import open_ledger, open_store
 log = logging.getLogger("melete")
 _memory_store: Lazy[Callable[..., Store]] = Lazy("melete.store.memory:MemoryStore")
 _memory_ledger: Lazy[Callable[..., Ledger]] = Lazy("melete.store.memory:MemoryLedger")
-_retrying: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.retry:Retrying")
 
 
 @dataclass(kw_only=True)
@@ -39,6 +36,7 @@ class Melete:
     ledger: Ledger
     group: asyncio.TaskGroup
     redact: Callable[[str], str]
+    models: Models
     hubs: dict[str, Hub] = field(default_factory=dict[str, Hub])
 
     def hub(self, session: str) -> Hub:
@@ -46,10 +44,11 @@ class Melete:
         return self.hubs.setdefault(session, Hub(session, self.clock))
 
     def open_model(self, name: str = "") -> ModelClient:
-        """The model `[PROVIDER/]NAME`, or the one that the settings choose, with retries; raises NoModelError, ConfigError."""
-        spec = model_spec(with_model(self.loaded, name) if name else self.loaded)
-        add_installed(self.registry, "models", [spec.wire])
-        return _retrying.load()(self.registry.get("models", spec.wire)(spec))
+        """The model `[PROVIDER/]NAME`, or the one that the settings choose, with keys, retries and fallbacks.
+
+        Raises NoModelError, ConfigError.
+        """
+        return self.models.open(name)
 
 
 @asynccontextmanager
@@ -66,14 +65,17 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
     store, ledger = _stores(loaded.home.state, clock, publish, ephemeral=ephemeral)
     try:
         async with aclosing(store), asyncio.TaskGroup() as group:
+            known = registry()
+            models = Models(loaded, known, on_key=redactor.learn)
             yield Melete(
                 loaded=loaded,
-                registry=registry(),
+                registry=known,
                 clock=clock,
                 store=store,
                 ledger=ledger,
                 group=group,
                 redact=redactor,
+                models=models,
                 hubs=hubs,
             )
     except BaseExceptionGroup as errors:
@@ -89,14 +91,3 @@ def _stores(
     if ephemeral:
         return _memory_store.load()(clock=clock, on_fact=publish), _memory_ledger.load()(clock=clock)
     return open_store(state, clock=clock, on_fact=publish), open_ledger(state, clock=clock)
-
-
-def with_model(loaded: Loaded, name: str) -> Loaded:
-    """The settings with `[PROVIDER/]NAME` as the model; a provider in the name leaves a configured base URL aside."""
-    provider, _ = split_name(name)
-    model = msgspec.structs.replace(loaded.settings.model, name=name)
-    if provider:
-        model = msgspec.structs.replace(model, provider="", base_url="", wire="")
-    settings = msgspec.structs.replace(loaded.settings, model=model)
-    origins = {**loaded.origins, "model.name": Origin(kind="flag", where="the model just chosen")}
-    return msgspec.structs.replace(loaded, settings=settings, origins=origins)

@@ -143,10 +143,10 @@ class ModelError(MeleteError):
     ├── TooLargeError           413: the payload is too large             pruned, then tried again
     ├── ContentFilterError      the provider refused the content          stops
     ├── BadRequestError         another 4xx                               stops
-    ├── MalformedReplyError     not this API's language (an HTML page)    retried once, then stops
+    ├── MalformedReplyError     not this API's language (an HTML page)    retried twice, then stops
     ├── ConnectionFailedError   no connection, TLS, DNS, reset            retried (TLS and DNS stop)
     ├── StalledError            a watchdog fired: nothing came            retried
-    └── EmptyReplyError         neither text nor calls                    retried, then shown as (empty)
+    └── EmptyReplyError         neither text nor calls                    retried twice, then shown as (empty)
     """
 
     retryable = False

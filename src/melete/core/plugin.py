@@ -21,25 +21,26 @@ KINDS = {
 
 
 class Lazy(Generic[T]):
-    """A target `module:attribute` that is imported when it is first asked for."""
+    """A target `module:attribute` that is imported when it is first asked for; `extra` is the extra that brings its package."""
 
-    __slots__ = ("target",)
+    __slots__ = ("extra", "target")
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, *, extra: str = "") -> None:
         self.target = target
+        self.extra = extra
 
     def __repr__(self) -> str:
         return f"Lazy({self.target!r})"
 
     def load(self) -> T:
-        """Import the module and return the attribute; raises ConfigError that names the target and the extra to install."""
+        """Import the module and return the attribute; raises ConfigError that names the target and what to install."""
         module, _, attribute = self.target.partition(":")
         try:
             found: Any = importlib.import_module(module)
         except ModuleNotFoundError as error:
             raise ConfigError(
                 f"{self.target} needs the package {error.name!r}, which is not installed",
-                next=f"pip install {error.name}",
+                next=f'pip install "melete[{self.extra}]"' if self.extra else f"pip install {error.name}",
             ) from error
         return getattr(found, attribute)
 

@@ -4,8 +4,11 @@ Every prefix of a log folds into a state from which the session can go on: a too
 an outcome, and the calls that have none are listed in `open_calls`.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
+
+import msgspec
 
 from melete.core.event import (
     Answered,
@@ -13,9 +16,11 @@ from melete.core.event import (
     Compacted,
     Fact,
     Framed,
+    Notice,
     Opened,
     Question,
     Reply,
+    Retried,
     RunEnded,
     RunStarted,
     Said,
@@ -27,9 +32,14 @@ from melete.core.event import (
 )
 from melete.core.message import Message, ToolCall, ToolResult, Usage
 
+ASIDE = "aside:"
+"""What `Notice.about` begins with where a run adds text to its requests that is not stored; a checksum of it follows."""
+TRAIL = 256
+NOTHING = msgspec.Raw(b"null")
+
 
 class Bill(NamedTuple):
-    """What one run has used so far: model requests, tokens, and USD where prices are known."""
+    """What one run has used so far: replies, tokens of all its requests, and USD where prices are known."""
 
     requests: int = 0
     usage: Usage = Usage()
@@ -39,7 +49,9 @@ class Bill(NamedTuple):
 class Transcript:
     """What a session's facts add up to so far; `apply` takes them in order.
 
-    `answer` is the text of the latest run's last reply, `answered` the questions that somebody's answer decided.
+    `answer` is the text of the latest run's last reply, `answered` the questions that somebody's answer decided. `last_usage`
+    is what the provider counted last, less what a compaction has taken out since. `aside` is the `about` of the last notice of
+    text that is not stored. `trail` holds the latest facts that decide how a request begins, and replies, without their content.
     """
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
@@ -57,6 +69,8 @@ class Transcript:
         self.usage = Usage()
         self.last_usage = Usage()
         self.usd: float | None = None
+        self.aside = ""
+        self.trail: deque[Fact] = deque(maxlen=TRAIL)
         self._bill = ("", Bill())
         self.started: dict[str, ToolStarted] = {}
         self._messages: list[Message] = []
@@ -85,6 +99,8 @@ class Transcript:
         self.seq = max(self.seq, fact.seq)
         if (inbox := getattr(fact, "inbox", "")) != "":
             self.inbox.add(inbox)
+        if (trace := _trace(fact)) is not None:
+            self.trail.append(trace)
         match fact:
             case Said() | Steered():
                 self._messages.append(fact.message)
@@ -97,8 +113,7 @@ class Transcript:
             case Spent():
                 self._spend(fact)
             case Compacted():
-                self._messages = list(fact.messages)
-                self.segment = fact.segment
+                self._compact(fact)
             case _:
                 self._state(fact)
 
@@ -115,6 +130,8 @@ class Transcript:
             case RunEnded():
                 self.ended = fact
                 self.questions.clear()
+            case Notice() if fact.about.startswith(ASIDE):
+                self.aside = fact.about
             case Asked():
                 self.questions[fact.question.id] = fact.question
             case Answered() if fact.status != "lost":
@@ -129,6 +146,14 @@ class Transcript:
         self.answer = fact.message.text
         self._calls, self._results, self.started = fact.message.calls, {}, {}
         self.last_usage = fact.usage
+        bill = self.spent_in(fact.run)
+        self._bill = (fact.run, bill._replace(requests=bill.requests + 1))
+
+    def _compact(self, fact: Compacted) -> None:
+        self._messages = list(fact.messages)
+        self.segment = fact.segment
+        left = self.last_usage.total - max(0, fact.tokens_before - fact.tokens_after)
+        self.last_usage = Usage(input=max(left, fact.tokens_after)) if self.last_usage.total else Usage()
 
     def _result(self, result: ToolResult) -> None:
         if result.call in self._results or all(c.id != result.call for c in self._calls):
@@ -144,8 +169,26 @@ class Transcript:
             self.usd = (self.usd or 0.0) + fact.usd
         bill = self.spent_in(fact.run)
         usd = bill.usd if fact.usd is None else (bill.usd or 0.0) + fact.usd
-        self._bill = (fact.run, Bill(bill.requests + 1, bill.usage + fact.usage, usd))
+        self._bill = (fact.run, Bill(bill.requests, bill.usage + fact.usage, usd))
 
     def spent_in(self, run: str) -> Bill:
         """What the run used, if it is the latest one."""
         return self._bill[1] if self._bill[0] == run else Bill()
+
+
+def _trace(fact: Fact) -> Fact | None:
+    """The fact without its content, where it is one that the trail holds."""
+    match fact:
+        case Reply():
+            wire = fact.message.wire and msgspec.structs.replace(fact.message.wire, body=NOTHING)
+            return msgspec.structs.replace(fact, message=Message(role="assistant", parts=(), wire=wire))
+        case Compacted():
+            return msgspec.structs.replace(fact, messages=())
+        case Said() if fact.message.by and fact.message.by.kind == "runtime":
+            return fact
+        case Framed() | RunStarted() | Retried():
+            return fact
+        case Notice() if fact.about.startswith(ASIDE):
+            return fact
+        case _:
+            return None

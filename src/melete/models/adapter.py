@@ -28,11 +28,15 @@ from melete.models.errors import Failure, malformed
 from melete.models.http import Exchange, Http
 from melete.models.spec import ModelSpec, Quirks, shown
 from melete.models.sse import ServerEvent
+from melete.models.surrogates import Halves
 
 Json = dict[str, Any]
 DONE = b"[DONE]"
 Complaint = tuple[str, str, tuple[Any, ...]]
-"""What a refusal complains about (a pattern), the quirk that avoids it, and the values that it may take instead."""
+"""What a refusal complains about (a pattern), the quirk that avoids it, and the values that it may take instead.
+
+Where the pattern has a group `limit`, the number in it is the value.
+"""
 
 STRICTER: Complaint = (
     r"surrogate|unicode|utf-?8|\bcodec\b|(invalid|control) character|\\u0000",
@@ -129,7 +133,7 @@ class WireModel:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Reply]:
         """Yield deltas, then one Reply; raise a ModelError when the answer does not come whole."""
-        tried: set[str] = set()
+        tried: set[tuple[str, Any]] = set()
         while True:
             body = self._encoder.body(request)
             try:
@@ -154,8 +158,9 @@ class WireModel:
         async with self._http.post(body) as exchange:
             try:
                 async with aclosing(exchange.events()) as events:
+                    halves = Halves()
                     async for event in events:
-                        for delta in self._event(event, reply):
+                        for delta in self._event(event, reply, halves):
                             first = first or time.monotonic() - started
                             exchange.token(limit=self._spec.timeouts.between_tokens)
                             yield delta
@@ -172,13 +177,13 @@ class WireModel:
             first_token_seconds=first,
         )
 
-    def _event(self, event: ServerEvent, reply: Assembler) -> Iterable[Delta]:
+    def _event(self, event: ServerEvent, reply: Assembler, halves: Halves) -> Iterable[Delta]:
         data = event.data.strip()
         if data == DONE:
             reply.finish = reply.finish or ("stop" if reply.began else "")
             return ()
         try:
-            value: Any = msgspec.json.decode(data) if data else None
+            value: Any = halves.decode(data) if data else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise malformed(self._spec, self._url, data) from error
         if value is None:
@@ -226,16 +231,24 @@ class WireModel:
             )
 
 
-def learned(quirks: Quirks, error: ModelError, complaints: tuple[Complaint, ...], *, tried: set[str]) -> Quirks | None:
+def learned(
+    quirks: Quirks, error: ModelError, complaints: tuple[Complaint, ...], *, tried: set[tuple[str, Any]]
+) -> Quirks | None:
     """The dialect to try after a refusal that names what the server does not take; None when it names nothing new.
 
-    Each field is changed once for a request; `tried` keeps which.
+    Each value is tried once for a request, and a limit is taken from one complaint; `tried` keeps which.
     """
     for pattern, field, values in complaints:
-        if not error.status or field in tried or not re.search(pattern, error.what, re.IGNORECASE | re.DOTALL):
+        if not error.status:
             continue
-        value = next((v for v in values if v != getattr(quirks, field)), None)
+        found = re.search(pattern, error.what, re.IGNORECASE | re.DOTALL)
+        if found is None:
+            continue
+        if limit := found.groupdict().get("limit"):
+            values = () if any(name == field for name, _ in tried) else (int(limit.replace(",", "")),)
+        before = (field, getattr(quirks, field))
+        value = next((v for v in values if (field, v) not in {before, *tried}), None)
         if value is not None:
-            tried.add(field)
+            tried |= {before, (field, value)}
             return msgspec.structs.replace(quirks, **{field: value})
     return None

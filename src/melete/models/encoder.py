@@ -45,7 +45,7 @@ class Encoded(Struct, frozen=True, kw_only=True):
 class Joined:
     """The conversation so far as one array without its brackets; `marks` are the ends of its objects that may be marked."""
 
-    def __init__(self, messages: tuple[Message, ...] = (), data: bytes = b"", marks: Sequence[int] = ()) -> None:
+    def __init__(self, *, messages: tuple[Message, ...] = (), data: bytes = b"", marks: Sequence[int] = ()) -> None:
         self.messages = messages
         self.data = bytearray(data)
         self.marks = list(marks)
@@ -127,7 +127,7 @@ class Encoder:
         new = [self.encoded(message) for message in messages[len(sent.messages) :]]
         parts, whole = self.paired(new)
         if not whole:
-            sent = Joined(sent.messages, bytes(sent.data), sent.marks)
+            sent = Joined(messages=sent.messages, data=bytes(sent.data), marks=sent.marks)
         for part, markable in parts:
             sent.add(part, markable=markable)
         sent.messages = messages

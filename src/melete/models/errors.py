@@ -46,7 +46,7 @@ ASKED_TOO_MUCH = (0, 400, 403, 404, 413, 422, 500)
 # Patterns are compiled when they are first needed: a request that goes well needs none.
 _TITLE = r"<title[^>]*>(.*?)</title>"
 _TAGS = r"<style.*?</style>|<script.*?</script>|<[^>]*>"
-_KEY_LIKE = r"\b(?:sk|rk|pk|gsk|xai|key|nvapi|hf|AIza)[-_*][\w*.\-]{6,}"
+_KEY_LIKE = r"\b(?:(?:sk|rk|pk|gsk|xai|key|nvapi|hf)[-_*]|AIza)[\w*.\-]{6,}"
 _OVERFLOW = (
     r"context_length_exceeded|context_window_exceeded|exceed_context_size|model_max_prompt_tokens_exceeded"
     r"|maximum context length|context (length|window|size|limit)|prompt is too long|prompt too long|input is too long"
@@ -57,21 +57,32 @@ _OVERFLOW = (
 _QUOTA = (
     r"insufficient_quota|billing_hard_limit|insufficient (credit|balance|funds|quota)|out of credits?"
     r"|credit balance|exceeded your current quota|payment required|not enough credits?|more credits"
+    r"|api usage limits"
 )
 _FILTER = (
     r"content_filter|content_policy|content management policy|responsible ?ai|moderation|flagged|safety (system|setting|filter)"
-    r"|data_inspection_failed|prohibited_content"
+    r"|data_inspection_failed|prohibited_content|content filtering"
+    r"|invalid_prompt|(bio|cyber)_policy|policy_violation"
 )
 _MODEL = (
     r"model_not_found|no such model|unknown model|not a valid model|invalid model|model .{0,120}(not found|does ?n.t exist"
-    r"|not exist|not available|is not supported|not loaded)|no endpoints found for"
+    r"|not exist|not available|is not supported|not loaded)|no endpoints found for|models/\S+ is not found"
+    r"|not_found_error.{0,30}\bmodel:"
 )
 _RATE = r"rate.?limit|too many requests|requests per (minute|second|day)|tokens per (minute|day)"
-_OVERLOADED = r"overloaded|over capacity|at capacity|server is busy|model is (currently )?loading"
-_KEY = r"invalid_api_key|(invalid|incorrect|missing|no) (api.?key|authorization|authentication)"
-_INVALID = r"invalid_request|invalid_argument|bad_request|invalid_type"
+_OVERLOADED = r"overloaded|slow_down|over capacity|at capacity|server is busy|model is (currently )?loading"
+_KEY = (
+    r"invalid_api_key|(invalid|incorrect|missing|no) (api.?key|authorization|authentication)"
+    r"|authentication_error|invalid x-api-key|api_key_invalid|api key (not valid|expired)"
+)
+_INVALID = (
+    r"invalid_request|invalid_argument|bad_request|invalid_type|invalid_encrypted_content|invalid_(base64_)?image"
+    r"|image_parse_error|image_too_(large|small)|image_file_|unsupported_image|empty_image_file|failed_to_download_image"
+)
+_ITEM = r"\bitem with id\b.{0,120}not found|items are not persisted"
+_PICTURE = r"image.{0,120}\b(exceeds?|too large)\b"
 _DURATION = r"(\d+(?:\.\d+)?)(ms|h|m|s)"
-_WAIT = r"(?:try again|retry) in ((?:\d+(?:\.\d+)?(?:ms|h|m|s) ?)+)"
+_WAIT = r"(?:(?:try again|retry) in |\"retryDelay\":\s*\")((?:\d+(?:\.\d+)?(?:ms|h|m|s) ?)+)"
 _UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -142,6 +153,9 @@ class Failure:
         if self.status == TOO_LARGE:
             what = f"the request is larger than {self.url} takes ({self.said})"
             return TooLargeError, what, "send fewer or smaller images"
+        if self.status in (400, 422) and self._matches(_PICTURE):
+            what = f"{spec.vendor} takes no image as large as one of these ({self.said})"
+            return TooLargeError, what, "send fewer or smaller images"
         return None
 
     def _by_request(self) -> Found | None:
@@ -149,7 +163,7 @@ class Failure:
         if self.status in (0, 400, 404, 422) and self._matches(_MODEL):
             what = f"{spec.vendor} does not know the model {spec.model!r} ({self.said})"
             return UnknownModelError, what, "check its name; `melete doctor --online` asks the server which it has"
-        if self.status in (404, 405):
+        if self.status in (404, 405) and not self._matches(_ITEM):
             return UnknownModelError, f"nothing answers at {self.url} ({self.said})", self._address_fix()
         if self.status in ASKED_TOO_MUCH and self._matches(_FILTER):
             return ContentFilterError, f"{spec.vendor} refused the content ({self.said})", "say it in other words"
@@ -170,7 +184,7 @@ class Failure:
 
     def _address_fix(self) -> str:
         base = shown(self.spec.base_url).rstrip("/")
-        if re.search(r"/v\d", base):
+        if re.search(r"/v\d", base) or not self.spec.wire.startswith("openai"):  # the other wires add their version
             return f"check the base URL {base} and the model name {self.spec.model!r}"
         return f"is {endpoint(base, '/v1')} the base URL? Check the model name {self.spec.model!r} as well"
 

@@ -85,7 +85,7 @@ class CallAssembler:
         found: list[tuple[ToolCall, Json]] = []
         taken = set(self._taken)
         for call in self._calls:
-            call_id = _unique(call.id, taken)
+            call_id = unique(call.id, taken)
             taken.add(call_id)
             arguments = call.arguments
             function = {"name": call.name, "arguments": arguments, **call.more_function}
@@ -131,7 +131,8 @@ def _text(arguments: Any) -> str:
     return msgspec.json.encode(arguments).decode()
 
 
-def _unique(call_id: str, taken: set[str]) -> str:
+def unique(call_id: str, taken: set[str]) -> str:
+    """The id, or one made from it that is not taken."""
     if call_id and call_id not in taken:
         return call_id
     number = 2 if call_id else 1

@@ -87,7 +87,7 @@ class RequestEncoder(Encoder):
             rest["stream_options"] = {"include_usage": True}
         if request.tools and request.tool_choice != "auto" and quirks.tool_choice:
             rest["tool_choice"] = request.tool_choice
-        if request.max_output is not None:
+        if request.max_output is not None and quirks.max_tokens != "none":
             rest[quirks.max_tokens] = request.max_output
         if request.temperature is not None and quirks.temperature:
             rest["temperature"] = request.temperature

@@ -30,11 +30,21 @@ class Quirks(Struct, frozen=True, kw_only=True):
     `replay` sends a model's own messages back with every field that came with them; without it they are rebuilt from
     their parts. `ascii` escapes all other characters and drops control characters. `extra` is added to every request.
     `key_header` names the header of the key where it is not the wire's own; `authorization` takes the key as a bearer token.
-    `cache_markers` marks what the server shall cache, for servers that do so only when told.
+    `cache_markers` marks what the server shall cache, for servers that do so only when told. `most_output` is the most tokens
+    of output that may be asked for, 0 for no such limit. The Responses API alone knows these: `summary` asks for readable
+    reasoning along with an effort, `encrypted` for the sealed form of it, `item_ids` replays items under the ids that the
+    server gave them, `result_images` puts a result's images into the result. Gemini alone knows these: `thinking_level` and
+    `thinking_budget` as ways to say the effort, `schemas` in full or cut down to OpenAPI's, `schema_beside_tools` gives an
+    answer's schema its own field even where there are tools, `dummy_signatures` signs calls that another model made.
+    The Messages API alone knows `adaptive` thinking (`adaptive_bare` with no field beside it), and `answer`, which asks for a
+    structured answer by its schema or in words.
     """
 
-    max_tokens: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    effort: Literal["reasoning_effort", "reasoning", "none"] = "reasoning_effort"
+    max_tokens: Literal["max_tokens", "max_completion_tokens", "none"] = "max_tokens"
+    effort: Literal[
+        "reasoning_effort", "reasoning", "thinking_level", "thinking_budget", "none", "adaptive", "adaptive_bare"
+    ] = "reasoning_effort"
+    answer: Literal["schema", "prompt"] = "schema"
     cache_key: bool = False
     stream_options: bool = True
     temperature: bool = True
@@ -43,6 +53,14 @@ class Quirks(Struct, frozen=True, kw_only=True):
     ascii: bool = False
     key_header: str = ""
     cache_markers: bool = False
+    most_output: int = 0
+    summary: bool = True
+    encrypted: bool = True
+    item_ids: bool = True
+    result_images: bool = True
+    schemas: Literal["json", "openapi"] = "json"
+    schema_beside_tools: bool = True
+    dummy_signatures: bool = False
     extra: dict[str, Any] = {}
 
 

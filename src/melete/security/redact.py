@@ -17,12 +17,19 @@ class Redactor:
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
         self._names: dict[str, str] = {}
+        self._pattern: re.Pattern[str] | None = None
+        self.learn(secrets)
+
+    def learn(self, secrets: Mapping[str, str]) -> None:
+        """Take out these as well from now on; what was known stays known."""
+        before = len(self._names)
         for name, value in secrets.items():
-            if len(value) >= SHORTEST:
+            if len(value) >= SHORTEST and value not in self._names:
                 for form in _forms(value):
                     self._names.setdefault(form, name)
-        longest_first = sorted(self._names, key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        if len(self._names) > before:
+            longest_first = sorted(self._names, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, longest_first)))
 
     def __call__(self, text: str) -> str:
         """The text without the secrets; the same object when it holds none."""

@@ -41,8 +41,11 @@ from melete.testing.delivery import Parcel, deliver
 from melete.testing.faults import Plan, Refusal, plan
 from melete.testing.replies import OVER, Call, Calls, Fault, Play, Reply, Say
 from melete.testing.server import Connection, LoopbackServer, Received
+from melete.testing.wires.anthropic_messages import AnthropicMessages
 from melete.testing.wires.base import Asked, WireFormat
+from melete.testing.wires.gemini import Gemini
 from melete.testing.wires.openai_chat import OpenAIChat
+from melete.testing.wires.openai_responses import OpenAIResponses
 
 Script = Sequence[Reply | str | Play] | Play
 
@@ -84,7 +87,13 @@ class ScriptedModel:
         self._played = 0
         self._failures: list[Exception] = []
         self._cache = PromptCache()
-        self._wires: tuple[WireFormat, ...] = (OpenAIChat(),)
+        self._wires: tuple[WireFormat, ...] = (
+            OpenAIChat(),
+            OpenAIResponses(),
+            Gemini(),
+            Gemini(streamed=False),
+            AnthropicMessages(),
+        )
         self._lock = threading.Lock()
         self._record = record.open("ab", buffering=0) if record else None
         try:
@@ -165,7 +174,7 @@ class ScriptedModel:
             self._refuse(connection, request, wire, todo.what)
             return
         usage = self._cache.count(wire.prompt(body), todo.what)  # counted even if the delivery fails: it has been read
-        asked = Asked(body=body, index=request.index, usage=usage)
+        asked = Asked(body=body, index=request.index, usage=usage, target=request.target)
         streamed = wire.streams(body)
         parcel = Parcel(
             body=wire.stream(asked, todo.what) if streamed else wire.whole(asked, todo.what),

@@ -57,7 +57,7 @@ def test_a_short_result_stays_as_it_is() -> None:
 def test_many_lines_are_cut_by_lines() -> None:
     content, path, files = shaped({"output": "\n" * 2_600}, 20_000)
     assert path
-    assert "601 lines left out" in json.loads(content)["output"]
+    assert "602 lines left out" in json.loads(content)["output"]
     assert files[path] == "\n" * 2_600
 
 

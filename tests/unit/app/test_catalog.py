@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from melete.app.catalog import model_spec
-from melete.app.settings import load
-from melete.app.vendors import address, is_loopback, proxy_for, vendors
+from melete.app.catalog import choose, keys_in, model_spec, with_fallback
+from melete.app.settings import Fallback, load
+from melete.app.vendors import address, is_loopback, proxy_for
 from melete.core.errors import ConfigError, NoModelError
 from melete.models.spec import ModelSpec
 
@@ -43,7 +43,7 @@ def test_without_a_model_the_ways_to_get_one_are_listed(tmp_path: Path) -> None:
 def test_a_provider_before_the_name_gives_address_wire_and_key(tmp_path: Path) -> None:
     found = spec(tmp_path, MELETE_MODEL="openai/gpt-x", OPENAI_API_KEY=" sk-1 ", GROQ_API_KEY="gsk")
     assert (found.model, found.provider, found.base_url) == ("gpt-x", "openai", "https://api.openai.com/v1")
-    assert (found.wire, found.api_key, found.key_variable) == ("openai-chat", "sk-1", "OPENAI_API_KEY")
+    assert (found.wire, found.api_key, found.key_variable) == ("openai-responses", "sk-1", "OPENAI_API_KEY")
     assert found.quirks.max_tokens == "max_completion_tokens"
 
 
@@ -107,7 +107,7 @@ def test_context_length_and_timeouts_reach_the_model(tmp_path: Path) -> None:
 def test_one_key_decides_and_several_ask(tmp_path: Path) -> None:
     assert spec(tmp_path, MELETE_MODEL="grok", XAI_API_KEY="k").provider == "xai"
     message = fails(tmp_path, MELETE_MODEL="m", XAI_API_KEY="k", GROQ_API_KEY="k")
-    assert "write groq/m or xai/m" in message
+    assert "write xai/m or groq/m" in message
     assert "no provider is named for m; write PROVIDER/m" in fails(tmp_path, MELETE_MODEL="m")
 
 
@@ -168,12 +168,42 @@ def test_the_usual_variables_choose_the_proxy(url: str, variables: dict[str, str
     assert proxy_for(address(url, where="x"), variables) == proxy
 
 
-def test_every_vendor_of_the_catalogue_is_whole() -> None:
-    names = "openai openrouter deepseek groq mistral xai together fireworks ollama llamacpp vllm lmstudio"
-    assert list(vendors()) == names.split()
-    for name, vendor in vendors().items():
-        parts = address(vendor.base_url, where=name)
-        assert parts.scheme == ("http" if vendor.local else "https")
-        assert vendor.wire == "openai-chat"
-        assert vendor.key.endswith("_API_KEY")
-    assert len({vendor.key for vendor in vendors().values()}) == len(vendors())
+def test_a_server_of_ones_own_is_called_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / ".melete").mkdir()
+    (tmp_path / ".melete/config.yaml").write_text(
+        "providers:\n"
+        "  my-lab: {base_url: 'https://lab.example/v1', wire: gemini, context_length: 32768}\n"
+        "  groq: {base_url: 'http://localhost:1/v1', key_variable: OTHER}\n"
+    )
+    found = spec(tmp_path, MELETE_MODEL="my-lab/a/b", MY_LAB_API_KEY="12345678")
+    assert (found.model, found.provider, found.base_url, found.wire) == (
+        "a/b",
+        "my-lab",
+        "https://lab.example/v1",
+        "gemini",
+    )
+    assert (found.api_key, found.can.context, found.can.known) == ("12345678", 32768, True)
+    assert "MY_LAB_API_KEY" in fails(tmp_path, MELETE_MODEL="my-lab/a")
+    own = spec(tmp_path, MELETE_MODEL="Groq/a", OTHER="87654321")
+    assert (own.base_url, own.api_key) == ("http://localhost:1/v1", "87654321")
+
+
+def test_several_keys_of_one_vendor_are_numbered() -> None:
+    variables = {"A_KEY": "", "B_KEY": "1", "B_KEY_2": "2", "B_KEY_4": "4", "C_KEY": "5"}
+    assert keys_in(("A_KEY", "B_KEY", "C_KEY"), variables) == [("B_KEY", "1"), ("B_KEY_2", "2"), ("B_KEY_4", "4")]
+    assert keys_in(("D_KEY",), variables) == []
+
+
+def test_the_key_of_one_server_is_not_shown_to_a_fallback_elsewhere(tmp_path: Path) -> None:
+    loaded = load(
+        environ={
+            "HOME": str(tmp_path),
+            "MELETE_API_KEY": "secret-of-main",
+            "MELETE_BASE_URL": "https://main.example",
+            "MELETE_MODEL": "m",
+        }
+    )
+    assert choose(loaded).spec.api_key == "secret-of-main"
+    other = with_fallback(loaded, Fallback(name="x", base_url="https://other.example"))
+    with pytest.raises(ConfigError, match="no key for"):
+        choose(other, own=False)

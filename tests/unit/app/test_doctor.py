@@ -128,3 +128,30 @@ def test_errors_in_the_log_and_missing_programs_are_named(tmp_path: Path) -> Non
     found = examine(tmp_path, PATH=str(tmp_path))
     assert found["logs"].text == "1 errors in the last day, the last: it broke"
     assert [found[name].status for name in ("bash", "rg", "git")] == ["warn"] * 3
+
+
+def test_a_base_url_without_its_version_is_told_the_usual_one(tmp_path: Path) -> None:
+    with answer(404, b"") as server:
+        url = f"http://127.0.0.1:{server.port}"
+        bare = examine(tmp_path, MELETE_BASE_URL=url, MELETE_MODEL="m")["reach"]
+        whole = examine(tmp_path, MELETE_BASE_URL=f"{url}/api/v2", MELETE_MODEL="m")["reach"]
+    assert bare.fix == f"check the base URL: most servers want {url}/v1"
+    assert whole.fix == "check the base URL"
+
+
+def test_the_list_of_models_is_looked_at(tmp_path: Path) -> None:
+    assert examine(tmp_path)["models"].status == "ok"
+    (tmp_path / ".melete").mkdir(mode=0o700)
+    own = tmp_path / ".melete" / "models.txt"
+    own.write_text("<html>")
+    found = examine(tmp_path)["models"]
+    assert (found.status, "~/.melete/models.txt is no list of models" in found.text) == ("warn", True)
+    own.write_text("# melete models 1 2100-01-01\n# mine\nopenai/gpt 10 - ti - - - -\n")
+    assert examine(tmp_path)["models"].text == "1 models, as of 2100-01-01"
+
+
+def test_a_window_that_is_assumed_is_said(tmp_path: Path) -> None:
+    known = examine(tmp_path, MELETE_MODEL="openai/gpt-4.1", OPENAI_API_KEY="k")["model"].text
+    assumed = examine(tmp_path, MELETE_MODEL="openai/gpt-0", OPENAI_API_KEY="k")["model"].text
+    assert "1,047,576 tokens, with a key" in known
+    assert "128,000 tokens assumed, with a key" in assumed

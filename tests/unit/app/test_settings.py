@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from melete.app.settings import Loaded, Settings, keys, load, variables
+from melete.app.config_edit import set_value
+from melete.app.settings import Fallback, Loaded, Settings, keys, load, variables
 from melete.core.errors import ConfigError
 
 
@@ -21,6 +22,10 @@ def home(tmp_path: Path, config: str | None = None, env: str | None = None) -> d
     if env is not None:
         (folder / ".env").write_text(env)
     return {"HOME": str(tmp_path), "MELETE_HOME": str(folder)}
+
+
+def with_config(tmp_path: Path, config: str | None = None) -> Loaded:
+    return load(environ=home(tmp_path, config))
 
 
 def fails(tmp_path: Path, config: str) -> str:
@@ -230,3 +235,49 @@ def test_variables_are_there_whatever_is_broken(tmp_path: Path) -> None:
     assert variables(environ={}) == {}
     good = home(tmp_path, "", env="NO_COLOR=1\n")
     assert variables(environ=good) == load(environ=good).variables
+
+
+def test_fallbacks_are_names_or_sections(tmp_path: Path) -> None:
+    found = with_config(
+        tmp_path,
+        "model:\n"
+        "  fallbacks:\n"
+        "    - groq/llama\n"
+        "    - {name: 4.1, base_url: 'http://localhost:1/v1', context_length: 8192}\n"
+        "  extra:\n"
+        "    provider: {order: [a, b], allow_fallbacks: false}\n"
+        "    top_k: 40\n"
+        "    user: '7'\n",
+    ).settings.model
+    assert found.fallbacks == (
+        "groq/llama",
+        Fallback(name="4.1", base_url="http://localhost:1/v1", context_length=8192),
+    )
+    assert found.extra == {"provider": {"order": ["a", "b"], "allow_fallbacks": False}, "top_k": 40, "user": "7"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("model:\n  fallbacks:\n    - {nam: x}\n", "nam"),
+        ("model:\n  fallbacks:\n    - {base_url: x}\n", "name"),
+        ("model:\n  fallbacks:\n    - [a]\n", "not a list"),
+        ("model:\n  fallbacks: x\n", "a list such as"),
+        ("model:\n  extra: x\n", "a section of names"),
+        ("model:\n  extra: [x]\n", "a section of names"),
+    ],
+)
+def test_fallbacks_and_extra_fields_of_another_shape_are_told(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        with_config(tmp_path, text)
+
+
+def test_fallbacks_and_extra_fields_are_set_from_the_command_line(tmp_path: Path) -> None:
+    home = with_config(tmp_path, "").home
+    set_value(home, "model.fallbacks", "groq/a, b")
+    set_value(home, "model.extra", '{"provider": {"sort": "price"}}')
+    assert with_config(tmp_path).settings.model.fallbacks == ("groq/a", "b")
+    set_value(home, "model.fallbacks", '[{"name": "x", "base_url": "http://localhost:1"}]')
+    found = with_config(tmp_path).settings.model
+    assert found.fallbacks == (Fallback(name="x", base_url="http://localhost:1"),)
+    assert found.extra == {"provider": {"sort": "price"}}

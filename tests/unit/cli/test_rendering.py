@@ -77,7 +77,7 @@ def test_the_argument_that_says_most_is_shown() -> None:
 
 def test_tokens_are_told_with_what_came_from_a_cache() -> None:
     assert usage_text(Usage(input=10, cache_read=1000, cache_write=5, output=7)) == (
-        "1,015 tokens in (1,000 cached), 7 out"
+        "1,015 tokens in (1,000 cached, 98%), 7 out"
     )
 
 

@@ -20,6 +20,11 @@ def test_a_package_that_is_missing_is_named() -> None:
         registry.get("tools", "x")
 
 
+def test_a_package_that_an_extra_brings_is_installed_by_the_extra() -> None:
+    with pytest.raises(ConfigError, match=r'no_such_package_here.*pip install "melete\[local\]"'):
+        Lazy[object]("no_such_package_here:thing", extra="local").load()
+
+
 def test_a_name_is_taken_once_unless_it_is_replaced() -> None:
     registry = Registry()
     registry.add("tools", "x", len)

@@ -1,10 +1,14 @@
 """Facts folded into the state of a session."""
 
+import msgspec
+
 from melete.core.event import (
     Answered,
     Asked,
     Compacted,
     Fact,
+    Framed,
+    Notice,
     Opened,
     Question,
     Reply,
@@ -16,8 +20,8 @@ from melete.core.event import (
     ToolEnded,
     ToolStarted,
 )
-from melete.core.message import Message, Text, ToolCall, ToolResult, Usage, user
-from melete.core.transcript import Bill, Transcript
+from melete.core.message import Message, Origin, Text, ToolCall, ToolResult, Usage, user
+from melete.core.transcript import ASIDE, Bill, Transcript
 
 A, B = ToolCall(id="a", name="t", arguments="{}"), ToolCall(id="b", name="t", arguments="{}")
 
@@ -101,11 +105,37 @@ def test_a_compaction_replaces_the_messages_and_names_the_segment() -> None:
 
 def test_the_bill_is_the_runs_and_the_total_the_sessions() -> None:
     one = Spent(run="r1", usage=Usage(input=10), usd=0.5)
-    state = fold(one, Spent(run="r2", usage=Usage(output=3)), Spent(run="r2", usage=Usage(output=4), usd=0.25))
-    assert state.spent_in("r2") == Bill(2, Usage(output=7), 0.25)
+    two = (Spent(run="r2", usage=Usage(output=3)), Spent(run="r2", usage=Usage(output=4), usd=0.25))
+    state = fold(one, Reply(run="r2", message=Message(role="assistant", parts=())), *two)
+    assert state.spent_in("r2") == Bill(1, Usage(output=7), 0.25)
     assert state.spent_in("r1") == Bill()
     assert (state.usage, state.usd) == (Usage(input=10, output=7), 0.75)
 
 
 def test_what_the_inbox_brought_is_remembered() -> None:
     assert fold(Said(message=user("hi"), inbox="m1")).inbox == {"m1"}
+
+
+def test_what_was_used_last_shrinks_with_the_conversation() -> None:
+    shortened = Compacted(segment="s", parent="", messages=(), tokens_before=900, tokens_after=200)
+    last = Reply(message=Message(role="assistant", parts=()), usage=Usage(input=1_000, output=50))
+    assert fold(last, shortened).last_usage.total == 350
+    assert fold(last, Compacted(segment="s", parent="", messages=(), tokens_before=5_000)).last_usage.total == 0
+    assert fold(shortened).last_usage == Usage()  # nobody has counted yet
+
+
+def test_the_trail_holds_what_decides_how_a_request_begins_and_no_content() -> None:
+    note = user("Tools are off.", by=Origin(kind="runtime"))
+    state = fold(
+        Framed(system=("s",), tools=(), seq=1),
+        Said(message=user("secret"), seq=2),
+        reply("secret", A),
+        ended("a", "secret"),
+        Notice(text="t", seq=3),
+        Notice(text="t", about=f"{ASIDE}1", seq=4),
+        Said(message=note, seq=5),
+        Compacted(segment="s", parent="", messages=(user("secret"),), seq=6),
+    )
+    assert [type(fact).__name__ for fact in state.trail] == ["Framed", "Reply", "Notice", "Said", "Compacted"]
+    assert b"secret" not in msgspec.json.encode(list(state.trail))
+    assert state.aside == f"{ASIDE}1"

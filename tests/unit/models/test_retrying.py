@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
+from typing import Literal
 
 import pytest
+from msgspec import structs
 
 from melete.core.event import Delta, Reply, Retried, TextDelta
-from melete.core.message import Message, Text, ToolCall, user
+from melete.core.message import Message, Text, Thinking, ToolCall, Usage, user
 from melete.core.model import (
     AuthError,
     Capabilities,
@@ -82,22 +84,27 @@ def test_a_failure_after_the_first_token_is_voided_and_tried_again() -> None:
     items, waits, error = run(UnavailableError("down"), StalledError("quiet"), says("done"))
     assert error is None
     assert [type(i).__name__ for i in items] == ["TextDelta", "Retried"] * 2 + ["TextDelta", "Reply"]
-    assert waits == [0.5, 1.0]
+    assert waits == [0.25, 0.75]
     told = items[1]
     assert isinstance(told, Retried)
-    assert (told.attempt, told.cause, told.reason, told.delay, told.model) == (1, "UnavailableError", "down", 0.5, "m")
+    assert (told.attempt, told.cause, told.reason, told.delay) == (1, "UnavailableError", "down", 0.25)
+    assert (told.model, told.provider, told.usage) == ("m", "test", Usage())
 
 
 def test_tries_are_counted_and_the_last_error_comes_through() -> None:
     items, waits, error = run(*[UnavailableError(str(n)) for n in range(9)])
     assert str(error) == "3"
-    assert waits == [0.5, 1.0, 2.0]
+    assert waits == [0.25, 0.75, 2.25]
     assert sum(isinstance(i, Retried) for i in items) == 3
 
 
 def test_waits_grow_up_to_a_cap() -> None:
-    _, waits, _ = run(*[UnavailableError("x")] * 9, backoff=Backoff(tries=7, base=4, cap=30))
-    assert waits == [4, 8, 16, 30, 30, 30, 30]
+    _, waits, _ = run(*[UnavailableError("x")] * 9, backoff=Backoff(tries=5, base=2, cap=30))
+    assert waits == [2, 6, 18, 30, 30]
+
+
+def test_a_limit_of_unknown_length_is_given_more_time() -> None:
+    assert run(RateLimitError("x"), RateLimitError("x"), says("ok"))[1] == [1.0, 3.0]
 
 
 @pytest.mark.parametrize("asked", [2.0, 119.0])
@@ -119,16 +126,40 @@ def test_what_no_try_can_mend_stops_at_once() -> None:
     assert not waits
 
 
-def test_a_malformed_answer_is_asked_for_once_more() -> None:
-    _, waits, error = run(*[MalformedReplyError("html")] * 5)
+def test_a_malformed_answer_is_asked_for_twice_more() -> None:
+    _, waits, error = run(*[MalformedReplyError("html")] * 5, backoff=Backoff(tries=9))
     assert isinstance(error, MalformedReplyError)
-    assert len(waits) == 1
+    assert len(waits) == 2
+    assert run(MalformedReplyError("html"), MalformedReplyError("html"), says("ok"))[2] is None
 
 
-def test_an_empty_answer_is_asked_for_once_more_and_then_accepted() -> None:
-    items, _, error = run(says(""), says("  "))
+def test_an_empty_answer_is_asked_for_twice_more_and_then_accepted() -> None:
+    items, _, error = run(says(""), says("  "), says(""), says("never asked for"), backoff=Backoff(tries=9))
     assert error is None
-    assert [i.cause for i in items if isinstance(i, Retried)] == [EmptyReplyError.__name__]
+    assert [i.cause for i in items if isinstance(i, Retried)] == [EmptyReplyError.__name__] * 2
+    assert isinstance(items[-1], Reply)
+    assert items[-1].message.text == ""
+
+
+def test_reasoning_alone_is_no_answer_and_what_it_cost_is_told() -> None:
+    usage = Usage(input=10, output=900, reasoning=900)
+    thought = Reply(message=Message(role="assistant", parts=(Thinking(text="Hm."),)), usage=usage)
+    items, _, _ = run(thought, says("done"))
+    assert [i.usage for i in items if isinstance(i, Retried)] == [usage]
+    assert isinstance(items[-1], Reply)
+    assert items[-1].message.text == "done"
+
+
+@pytest.mark.parametrize("stop", ["length", "content_filter"])
+def test_an_answer_that_was_cut_off_is_not_asked_for_again(stop: Literal["length", "content_filter"]) -> None:
+    items, waits, _ = run(structs.replace(says(""), stop=stop))
+    assert not waits
+    assert isinstance(items[-1], Reply)
+
+
+def test_a_stop_for_calls_that_are_not_there_is_an_empty_answer() -> None:
+    items, waits, _ = run(structs.replace(says(""), stop="tool_calls"), says("done"))
+    assert len(waits) == 1
     assert isinstance(items[-1], Reply)
 
 

@@ -5,9 +5,10 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from melete.app.commands import commands
-from melete.app.context_report import report
+from melete.app.context_report import caching, report
 from melete.app.service import Conversation, Options
 from melete.core.errors import UsageError
+from melete.surfaces.cli.cached import cache_text
 from melete.surfaces.cli.output import one_line, out
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.render import usage_text
@@ -92,7 +93,8 @@ async def _retry(talk: Talk, _: str) -> bool:
 async def _model(talk: Talk, name: str) -> bool:
     if name:
         await talk.conversation.use_model(name)
-        talk.say(f"From now on {talk.conversation.model.name} answers.")
+        model = talk.conversation.model
+        talk.say(f"From now on {model.provider}/{model.name} answers.")
         return False
     model = talk.conversation.model
     known = "" if model.can.known else " (assumed)"
@@ -123,6 +125,8 @@ async def _status(talk: Talk, _: str) -> bool:
 
 async def _context(talk: Talk, _: str) -> bool:
     talk.say(context_table(await report(talk.conversation), talk.paint).rstrip("\n"))
+    if shown := cache_text(await caching(talk.conversation), talk.paint).rstrip("\n"):
+        talk.say(shown)
     return False
 
 

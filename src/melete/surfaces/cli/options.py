@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 from msgspec import Struct
 
+from melete.app.answers import read_schema
 from melete.app.home import Home
 from melete.app.service import Options
 from melete.app.settings import Loaded, find_home, load, variables
@@ -16,7 +17,7 @@ from melete.surfaces.cli.output import err, is_terminal, visible
 from melete.surfaces.cli.paint import Paint
 
 F = TypeVar("F", bound=Callable[..., Any])
-WIRES = ("openai-chat",)
+WIRES = ("openai-chat", "openai-responses", "anthropic-messages", "gemini")
 
 
 class Shared(Struct, frozen=True, kw_only=True):
@@ -42,6 +43,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     yolo: bool = False
     ephemeral: bool = False
     images: tuple[str, ...] = ()
+    schema: str = ""
     verbose: bool = False
     profile: str = ""
     debug: bool = False
@@ -67,6 +69,7 @@ class Asked(Struct, frozen=True, kw_only=True):
             budget_usd=self.budget,
             yolo=self.yolo,
             attended=attended,
+            answer=read_schema(Path(self.schema)) if self.schema else None,
         )
 
 
@@ -99,6 +102,7 @@ def conversation_options(function: F) -> F:
         click.option("--yolo", is_flag=True, help="Approve what would be asked (never what is forbidden)."),
         click.option("--ephemeral", is_flag=True, help="Store nothing."),
         click.option("--image", "images", multiple=True, metavar="FILE", help="Show the model a picture."),
+        click.option("--schema", default="", metavar="FILE", help="Answer as JSON of this JSON Schema."),
         click.option("-v", "--verbose", is_flag=True, help="Show the work on standard error, thoughts included."),
     )
     return request_options(_with_options(function, options))

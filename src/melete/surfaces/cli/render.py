@@ -84,10 +84,13 @@ def notes(fact: object, paint: Paint) -> Iterator[str]:
         case CancelAsked():
             yield paint("dim", f"· cancel: {fact.status}")
         case Retried():
-            text = f"↻ {one_line(fact.reason)}; again in {fact.delay:.1f} s"
+            again = f"; again in {fact.delay:.1f} s" if fact.delay else ""
+            text = f"↻ {one_line(fact.reason)}{again}"
             yield paint("yellow", paint.fit(text))
         case Compacted():
-            yield paint("dim", f"· shortened: {fact.tokens_before:,} → {fact.tokens_after:,} tokens")
+            how = f" ({one_line(fact.how)})" if fact.how else ""
+            text = f"· shortened: {fact.tokens_before:,} → {fact.tokens_after:,} tokens{how}"
+            yield paint("dim", paint.fit(text))
         case Titled():
             yield paint("dim", paint.fit(f"· title: {one_line(fact.title)}"))
         case Notice():
@@ -157,10 +160,15 @@ def ended_line(fact: RunEnded, paint: Paint) -> str:
 
 
 def usage_text(usage: Usage) -> str:
-    """Tokens in words: all that were read, and how many of them from a cache; all that were written."""
+    """Tokens in words: all that were read, and how many of them, in percent, from a cache; all that were written."""
     read = usage.input + usage.cache_read + usage.cache_write
-    cached = f" ({usage.cache_read:,} cached)" if usage.cache_read else ""
+    cached = f" ({usage.cache_read:,} cached, {percent(usage.cache_read / read)})" if usage.cache_read else ""
     return f"{read:,} tokens in{cached}, {usage.output:,} out"
+
+
+def percent(share: float) -> str:
+    """A share in whole percent, rounded down: 100 % is all of it, and never nearly."""
+    return f"{int(share * 100 + 1e-9)}%"
 
 
 def question_lines(question: Question, paint: Paint) -> Iterator[str]:

@@ -67,7 +67,9 @@ async def _answer(
         if left:
             raise ReaderLeft
         if not as_json:
-            _show(ended, app.redact(ended.text), session=conversation.ref.id, stored=not asked.ephemeral)
+            schema = conversation.options.answer
+            text = schema.read(ended.text) if schema and ended.stop == Stop.DONE else ended.text
+            _show(ended, app.redact(text), session=conversation.ref.id, stored=not asked.ephemeral)
         return exit_code(ended)
 
 

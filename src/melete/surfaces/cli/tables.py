@@ -1,13 +1,14 @@
 """The tables that more than one command shows."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
+from melete.app.catalog import known_providers
 from melete.app.commands import CommandDef
 from melete.app.context_report import Cost
 from melete.app.settings import Loaded
-from melete.app.vendors import vendors
+from melete.app.vendors import Vendor, key_set
 from melete.core.session import SessionInfo
 from melete.core.tool import Tool
 from melete.surfaces.cli.paint import Paint
@@ -52,19 +53,20 @@ def context_table(rows: Sequence[Cost], paint: Paint) -> str:
     return table(("GROUP", "PART", "BYTES", "~TOKENS"), cells, paint, right=("BYTES", "~TOKENS"))
 
 
-def model_table(loaded: Loaded, paint: Paint) -> str:
-    """The vendors of the catalogue, and for which of them a key is set."""
-    cells = [
-        (name, vendor.wire, vendor.base_url, _key(vendor.key, loaded, local=vendor.local))
-        for name, vendor in vendors().items()
-    ]
-    return table(("PROVIDER", "WIRE", "ADDRESS", "KEY"), cells, paint)
+def model_table(loaded: Loaded, paint: Paint, *, counts: Mapping[str, int] | None = None) -> str:
+    """The providers that are known, how many of their models are known, and for which of them a key is set."""
+    known = known_providers(loaded)
+    if counts is None:
+        cells = [(name, v.wire, v.base_url, _key(v, loaded)) for name, v in known.items()]
+        return table(("PROVIDER", "WIRE", "ADDRESS", "KEY"), cells, paint)
+    numbered = [(name, f"{counts.get(name, 0):,}", v.wire, v.base_url, _key(v, loaded)) for name, v in known.items()]
+    return table(("PROVIDER", "MODELS", "WIRE", "ADDRESS", "KEY"), numbered, paint, right=("MODELS",))
 
 
-def _key(variable: str, loaded: Loaded, *, local: bool) -> str:
-    if loaded.variables.get(variable, "").strip():
-        return f"{variable} is set"
-    return "needs none" if local else f"{variable} is not set"
+def _key(vendor: Vendor, loaded: Loaded) -> str:
+    if name := key_set(vendor, loaded.variables):
+        return f"{name} is set"
+    return f"{vendor.key} is not set" if vendor.key and not vendor.local else "needs none"
 
 
 def command_table(commands: Sequence[CommandDef], paint: Paint) -> str:

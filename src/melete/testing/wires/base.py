@@ -12,11 +12,12 @@ from melete.testing.faults import Answer
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """What a wire needs to know of a request to answer it: its JSON `body`, its number and the prompt's size."""
+    """What a wire needs to know of a request to answer it: its JSON `body`, its number, the prompt's size and the target."""
 
     body: Mapping[str, Any]
     index: int
     usage: Usage
+    target: str = ""
 
 
 class Body(Struct, frozen=True, kw_only=True):

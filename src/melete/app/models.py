@@ -1,0 +1,168 @@
+"""Which models a home has: opened with their keys, retries and fallbacks, and by role. Part of the composition root.
+
+Key pools and rests of failed models are kept here, so that all conversations and side jobs of a process share them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from msgspec import structs
+
+from melete.app.catalog import Chosen, choose, keys_in, with_fallback, with_model
+from melete.app.dotenv import read_env_file
+from melete.app.plugins import add_installed
+from melete.app.settings import Loaded
+from melete.app.vendors import is_loopback
+from melete.core.errors import ConfigError
+from melete.core.model import ModelClient, Role
+from melete.core.plugin import Lazy, Registry
+from melete.models.spec import ModelSpec
+
+_backoff: Lazy[Callable[..., Any]] = Lazy("melete.models.retry:Backoff")
+_retrying: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.retry:Retrying")
+_pool: Lazy[Callable[..., Any]] = Lazy("melete.models.keys:KeyPool")
+_key: Lazy[Callable[..., Any]] = Lazy("melete.models.keys:Key")
+_rotating: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.keys:KeyRotating")
+_health: Lazy[Callable[[], Any]] = Lazy("melete.models.fallback:Health")
+_falling: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.fallback:Falling")
+_text_calls: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.text_calls:TextCalls")
+
+IMPATIENT = {"tries": 2, "longest_wait": 10.0}
+"""How a model with a fallback behind it is retried."""
+
+
+class Models:
+    """Opens models; implements `Auxiliary`. `on_key` is told every key that is read later than at the start."""
+
+    def __init__(self, loaded: Loaded, registry: Registry, *, on_key: Callable[[Mapping[str, str]], None]) -> None:
+        self._loaded = loaded
+        self._registry = registry
+        self.problems: dict[str, str] = {}
+        """What keeps a configured fallback from being used, by its name."""
+        self._pools: dict[tuple[str, ...], Any] = {}
+        self._variables = _Variables(loaded, on_key)
+        self._rests: Any = None
+
+    def open(self, name: str = "") -> ModelClient:
+        """The model `[PROVIDER/]NAME`, or the one that the settings choose; raises NoModelError, ConfigError."""
+        loaded = with_model(self._loaded, name) if name else self._loaded
+        first = choose(loaded)
+        others = [other for other in self._fallbacks(loaded) if not _same(other.spec, first.spec)]
+        all_chosen = (first, *others)
+        members = [self._one(chosen, last=number == len(others)) for number, chosen in enumerate(all_chosen)]
+        if not others:
+            return members[0]
+        if self._rests is None:
+            self._rests = _health.load()()
+        return _falling.load()(
+            members,
+            health=self._rests,
+            cooldown=loaded.settings.model.fallback_cooldown,
+            addresses=[chosen.spec.base_url for chosen in all_chosen],
+        )
+
+    def model(self, role: Role) -> ModelClient:
+        """The model for a role; the main model where none is set. Raises as `open` does."""
+        return self.open(self.named(role))
+
+    def named(self, role: Role) -> str:
+        """The name that the settings give for a role, empty for the main model."""
+        return "" if role == "main" else getattr(self._loaded.settings.auxiliary, role)
+
+    def _fallbacks(self, loaded: Loaded) -> Iterator[Chosen]:
+        """The fallbacks that can be opened; what is wrong with the others stands in `problems`."""
+        main = urlsplit(loaded.settings.model.base_url).hostname
+        for item in loaded.settings.model.fallbacks:
+            name = item if isinstance(item, str) else item.name
+            try:
+                if isinstance(item, str):
+                    chosen = choose(with_model(self._loaded, item))
+                else:  # the key of one server is not shown to another
+                    own = not item.base_url or urlsplit(item.base_url).hostname == main
+                    chosen = choose(with_fallback(self._loaded, item), key_variable=item.key_variable, own=own)
+                add_installed(self._registry, "models", [chosen.spec.wire])
+                self._registry.get("models", chosen.spec.wire)
+            except ConfigError as error:
+                self.problems[name] = f"the fallback {name} is left out: {error}"
+            else:
+                yield chosen
+
+    def _one(self, chosen: Chosen, *, last: bool) -> ModelClient:
+        """One model at one address: adapter, keys, calls in text, retries."""
+        spec = chosen.spec
+        add_installed(self._registry, "models", [spec.wire])
+        factory = self._registry.get("models", spec.wire)
+        pool = self._pool(chosen)
+        client = factory(spec) if pool is None else _rotating.load()(partial(self._with_key, chosen, factory), pool)
+        client = self._read(client, spec)
+        return _retrying.load()(client) if last else _retrying.load()(client, backoff=_backoff.load()(**IMPATIENT))
+
+    def _read(self, client: ModelClient, spec: ModelSpec) -> ModelClient:
+        """The model with calls read out of its texts, where it or its server may write them so."""
+        mode, tools = self._loaded.settings.model.text_calls, client.can.tools
+        if mode == "off" or (mode == "auto" and tools and spec.wire not in ("openai-chat", "local")):
+            return client
+        always = mode == "on" or not tools or _is_local(spec)
+        return _text_calls.load()(client, describe=not tools, always=always)
+
+    def _pool(self, chosen: Chosen) -> Any:
+        """The keys of a model's vendor, shared by all that ask it; None where there is no key at all."""
+        if not chosen.spec.api_key:
+            return None
+        place = (chosen.spec.base_url, *chosen.key_variables)
+        if place not in self._pools:
+            keys = partial(self._keys, chosen.key_variables)
+            several = len(keys()) > 1  # a single key cannot be spared: side work and children share it
+            strategy = self._loaded.settings.model.key_strategy
+            self._pools[place] = _pool.load()(keys, strategy=strategy, at_once=1 if several else 0)
+        return self._pools[place]
+
+    def _with_key(self, chosen: Chosen, factory: Callable[[ModelSpec], ModelClient], value: str) -> ModelClient:
+        """The adapter with one of the keys; messages name the variable in which that key stands."""
+        keys = keys_in(chosen.key_variables, self._variables.now())
+        variable = next((name for name, key in keys if key == value), chosen.spec.key_variable)
+        return factory(structs.replace(chosen.spec, api_key=value, key_variable=variable))
+
+    def _keys(self, names: Sequence[str]) -> Sequence[Any]:
+        return [_key.load()(name=name, value=value) for name, value in keys_in(names, self._variables.now())]
+
+
+class _Variables:
+    """The environment with the home's `.env` behind it, read anew when that file changes."""
+
+    def __init__(self, loaded: Loaded, on_key: Callable[[Mapping[str, str]], None]) -> None:
+        self._loaded = loaded
+        self._on_key = on_key
+        self._values = loaded.variables
+        self._stamp = self._look()
+
+    def now(self) -> Mapping[str, str]:
+        """The variables as they are now; a `.env` that cannot be read leaves them as they were."""
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            home = self._loaded.home
+            try:
+                values = read_env_file(home.env, shown=home.display(home.env)).values
+            except ConfigError:
+                return self._values
+            self._values = {**values, **self._loaded.environ}
+            self._on_key(structs.replace(self._loaded, variables=self._values).secrets)
+        return self._values
+
+    def _look(self) -> tuple[int, int]:
+        try:
+            status = self._loaded.home.env.stat()
+        except OSError:
+            return (0, 0)
+        return (status.st_mtime_ns, status.st_size)
+
+
+def _same(one: ModelSpec, other: ModelSpec) -> bool:
+    return (one.model, one.base_url, one.wire) == (other.model, other.base_url, other.wire)
+
+
+def _is_local(spec: ModelSpec) -> bool:
+    return spec.wire == "local" or is_loopback(urlsplit(spec.base_url).hostname or "")
