@@ -40,7 +40,8 @@ def read(path: Path, day: str) -> tuple[bytes, str]:
 def genai_prices(day: str) -> bytes:
     """The package's data in the shape of its data.json, with the prices of one day."""
     providers: list[Any] = importlib.import_module("genai_prices.data").providers
-    when = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    start = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    hours = [start.replace(hour=hour, minute=59) for hour in range(24)]
     return msgspec.json.encode(
         [
             {
@@ -49,7 +50,7 @@ def genai_prices(day: str) -> bytes:
                     {
                         "id": model.id,
                         "context_window": model.context_window,
-                        "prices": {n: plain(v) for n, v in vars(model.get_prices(when)).items() if v is not None},
+                        "prices": {n: plain(v) for n, v in vars(dearest(model, hours)).items() if v is not None},
                     }
                     for model in provider.models
                 ],
@@ -57,6 +58,11 @@ def genai_prices(day: str) -> bytes:
             for provider in providers
         ]
     )
+
+
+def dearest(model: Any, hours: list[datetime]) -> Any:
+    """The prices of the dearest of these hours: some vendors are cheaper at night, and a bill shall not be a surprise."""
+    return max((model.get_prices(when) for when in hours), key=lambda prices: plain(prices.output_mtok or 0))
 
 
 def plain(price: Any) -> float:

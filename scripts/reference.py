@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec import Struct
 
 from melete.app import commands as slash
 from melete.app import settings
@@ -194,13 +195,19 @@ def setting_keys() -> str:
     for key in settings.keys().values():
         if (this := key.name.partition(".")[0]) != section:
             section = this
-            lines += ["", f"## `{section}`", "", inspect.cleandoc(_section(section).__doc__ or ""), ""]
+            lines += ["", f"## `{section}`", "", _of_section(section, key), ""]
             lines += ["| Key | Default | A value is | Effect |", "|---|---|---|---|"]
         also = f" Variable: `{variables[key.name]}`." if key.name in variables else ""
         lines.append(
             f"| `{key.name}` | {_setting_default(key)} | {_cell(key.expects)} | {_sentence(key.about)}{also} |"
         )
     return "\n".join(lines)
+
+
+def _of_section(section: str, first: Key) -> str:
+    """What a section is for; one of free names has no class of its own that could say it."""
+    kind = _section(section)
+    return inspect.cleandoc(kind.__doc__ or "") if isinstance(kind, type) and issubclass(kind, Struct) else first.about
 
 
 def _section(name: str) -> Any:

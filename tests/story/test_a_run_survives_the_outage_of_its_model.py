@@ -60,12 +60,17 @@ def test_a_server_that_is_gone_costs_a_moment(tmp_path: Path, own_home: Path) ->
         )
         done = melete("run", "do it", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "It is done.\n"), done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("melete: warning: 127.0.0.1/wanted failed (")
+    assert line.endswith("; 127.0.0.1/stand-in goes on")
 
 
 def test_when_nobody_answers_all_are_named(tmp_path: Path, own_home: Path) -> None:
     with ScriptedModel([Fault("quota")]) as first, ScriptedModel([Fault("quota")]) as second:
-        configure(own_home, model={**at(first, name="wanted"), "fallbacks": [at(second, name="stand-in", wire="gemini")]})
+        configure(
+            own_home, model={**at(first, name="wanted"), "fallbacks": [at(second, name="stand-in", wire="gemini")]}
+        )
         done = melete("run", "do it", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
-    (line,) = done.stderr.splitlines()
+    *_, line = done.stderr.splitlines()
     assert "the fallbacks failed as well: 127.0.0.1/stand-in (" in line

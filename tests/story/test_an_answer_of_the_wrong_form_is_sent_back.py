@@ -13,15 +13,20 @@ def complaint(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked", "text"),
-    [(["{}"], 1, "{}"), (["no", "{}"], 2, "{}"), (["no", "never", "not so", "{}"], 3, "not so")],
+    ("answers", "asked", "text", "stop"),
+    [
+        (["{}"], 1, "{}", "done"),
+        (["no", "{}"], 2, "{}", "done"),
+        (["no", "never", "not so", "{}"], 3, "not so", "failed"),
+    ],
 )
-def test_the_model_is_told_what_is_wrong(answers: list[str], asked: int, text: str) -> None:
+def test_the_model_is_told_what_is_wrong(answers: list[str], asked: int, text: str, stop: str) -> None:
     async def test(here: Bare) -> None:
         client = adapter_of("openai-chat").open(spec(model.base_url))
         ended = await here.say("As an object, please.", client, complaint=complaint)
         await client.aclose()
-        assert (ended.stop, ended.text, ended.steps) == ("done", text, asked)
+        assert (ended.stop, ended.text, ended.steps) == (stop, text, asked)
+        assert (ended.error is None) == (stop == "done")
         notes = [fact.message.text for fact in (await here.facts(Said))[1:]]
         assert len(notes) == asked - 1
         for note, answer in zip(notes, answers, strict=False):

@@ -23,6 +23,7 @@ CANNOT = {
     r"test_a_missing_key_is_named\[bridge to anthropic": "pydantic-ai asks for this vendor's key before it sends anything",
     r"test_steps_share_one_connection": POOL,
     r"test_a_base_url_that_is_none.*(openai-chat|openai-responses|anthropic-messages)-\]": "no base URL means the vendor's own",
+    r"test_a_refused_image": "the bridge passes a refusal on: its dialects are pydantic-ai's",
     r"test_a_path_that_is_given_whole": "the vendor's library adds its path to every base URL",
     r"test_(a_named_certificate|plain_requests_go_through_a_proxy|encrypted_requests_go_through)": SURROUNDINGS,
     r"test_a_proxy_that_refuses": SURROUNDINGS,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from melete.core.event import Reply
+from melete.core.message import Thinking
 from melete.core.model import ContentFilterError, ContextOverflowError, MalformedReplyError, ModelError, RateLimitError
 from melete.models.openai_chat import open_model
 from melete.models.spec import Timeouts
@@ -88,3 +89,46 @@ def test_a_finished_stream_is_not_waited_for() -> None:
 def test_an_error_under_status_200_is_an_error(pieces: tuple[bytes, ...], kind: type[ModelError]) -> None:
     with pytest.raises(kind):
         reply_to(*pieces)
+
+
+SNAPSHOTS = (
+    "The",
+    "The user",
+    "The user wants",
+    "The user wants a list",
+    "The user wants a list of files",
+    "Done",
+    "Done.",
+)
+
+
+def test_a_server_that_says_everything_again_in_each_piece_is_understood() -> None:
+    thought = [event(choices=[{"delta": {"reasoning_details": [{"type": "t", "text": s}]}}]) for s in SNAPSHOTS[:5]]
+    reply = reply_to(head(), *thought, *map(said, SNAPSHOTS[:5]), said("", "stop"))
+    assert reply.message.text == SNAPSHOTS[4]
+    assert [p.text for p in reply.message.parts if isinstance(p, Thinking)] == [SNAPSHOTS[4]]
+    assert reply.message.wire is not None
+    body = json.loads(bytes(reply.message.wire.body))
+    assert (body["content"], body["reasoning_details"][0]["text"]) == (SNAPSHOTS[4], SNAPSHOTS[4])
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        ("a", "and", "and then"),
+        ("-" * 12, "-" * 13, "-" * 14, "-" * 15),
+        ("no no no no ", "no no no no no", "yes"),
+        (SNAPSHOTS[2], SNAPSHOTS[3], "!"),
+    ],
+)
+def test_pieces_that_only_look_like_repetitions_are_all_kept(pieces: tuple[str, ...]) -> None:
+    assert reply_to(head(), *map(said, pieces), said("", "stop")).message.text == "".join(pieces)
+
+
+@pytest.mark.parametrize(("total", "output"), [(135, 103), (41, 9)])
+def test_reasoning_that_is_counted_beside_the_completion_is_output_as_well(total: int, output: int) -> None:
+    counts = {"prompt_tokens": 32, "completion_tokens": 9, "total_tokens": total}
+    usage = event(
+        choices=[], usage={**counts, "completion_tokens_details": {"reasoning_tokens": 94 if total > 41 else 4}}
+    )
+    assert reply_to(head(), said("Hi", "stop"), usage).usage.output == output

@@ -13,12 +13,14 @@ from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
 from melete.core.event import Notice, Reply, Retried, Spent, Stop
 from melete.core.message import Message, Origin, Usage, user
-from melete.core.model import ModelClient, ModelRequest
+from melete.core.model import MalformedReplyError, ModelClient, ModelRequest
 from melete.core.policy import Limits, Step
 from melete.core.session import Session
 from melete.core.transcript import ASIDE
 
 RUNTIME = Origin(kind="runtime")
+SLOW, ALL_OF_IT, LONG = 5.0, 0.98, 600
+"""Seconds, share of the time before the first token, and characters: an answer beyond all three was held back on its way."""
 
 
 @dataclass(kw_only=True)
@@ -47,6 +49,7 @@ class Agent:
     corrections: int = 2
     """How often in this run an answer of the wrong form is still sent back."""
     cache: CacheWatch = field(default_factory=CacheWatch)
+    told_at_once: bool = False
 
     def request(self, session: Session, *, calls_off: bool = False) -> ModelRequest:
         """The next request: the session's stored frame, its messages, and nothing that was not there before."""
@@ -108,7 +111,20 @@ class Agent:
         }.get(reply.stop)
         if not text and not reply.message.calls and not reply.message.text.strip():
             text = "the model answered with neither text nor a call"
-        return (Notice(text=text, level="warning", about="reply"),) if text else ()
+        found = (Notice(text=text, level="warning", about="reply"),) if text else ()
+        return (*found, *self._at_once(reply))
+
+    def _at_once(self, reply: Reply) -> tuple[Notice, ...]:
+        """A remark, once a run, on a long answer of which nothing was seen before its end."""
+        late = reply.seconds > SLOW and reply.first_token_seconds > reply.seconds * ALL_OF_IT
+        if self.told_at_once or not late or len(reply.message.text) < LONG:
+            return ()
+        self.told_at_once = True
+        text = (
+            f"the answer came all at once after {reply.seconds:.0f} s: something between here and "
+            f"{reply.provider or self.model.provider} holds streams back; nothing is lost, but nothing is seen before its end"
+        )
+        return (Notice(text=text, about="stream"),)
 
     def wrap_up(self, step: Step) -> str:
         """Why this step must be the last, as a value of `Stop`, or nothing."""
@@ -131,10 +147,15 @@ class Agent:
         )
 
     async def send_back(self, reply: Reply, session: Session) -> bool:
-        """Ask for the answer again where it is of the wrong form and that was not asked too often; False when it stands."""
-        wrong = self.complaint(reply.message.text) if self.complaint and self.corrections else ""
+        """Ask again for an answer of the wrong form; False when it is of the right one. Raises MalformedReplyError at the third."""
+        wrong = self.complaint(reply.message.text) if self.complaint else ""
         if not wrong:
             return False
+        if not self.corrections:
+            what = f"the answer of {self.model.name} does not have the form that was asked for: {wrong}"
+            raise MalformedReplyError(
+                what, next="ask for less, or choose another model", kept="the answer is in the session"
+            )
         self.corrections -= 1
         text = f"[Note from the runtime] This answer does not have the form that was asked for: {wrong.rstrip('.')}. "
         await session.append(

@@ -144,6 +144,8 @@ class CacheWatch:
         before, self._chosen = self._chosen, fact
         if before and (before.provider, before.model) != (fact.provider, fact.model):
             now = Speaker(fact.provider, fact.model)
+            if self._wanted and (self._wanted.same(now) or (self._last and self._last[1].same(now))):
+                return  # the wanted model is back, or another still stands in for it: nobody chose
             text = f"{now.title} was chosen in place of {Speaker(before.provider, before.model).title}"
             self._causes.append(Cause("model", fact.seq, text))
             self._wanted = None

@@ -1,5 +1,6 @@
 """Structured answers: a JSON Schema from a file, and answers checked against it. Part of the composition root."""
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
@@ -11,6 +12,10 @@ from melete.core.plugin import Lazy
 
 LARGEST = 200_000
 FENCE = "```"
+MISREAD = (
+    ValueError, TypeError, AttributeError, KeyError, OSError, SyntaxError, RecursionError, re.error,
+)  # fmt: skip
+"""What reading something that is no schema may raise."""
 
 _compile: Lazy[Callable[..., Callable[[Any], Any]]] = Lazy("fastjsonschema:compile")
 _invalid: Lazy[type[ValueError]] = Lazy("fastjsonschema:JsonSchemaException")
@@ -26,13 +31,13 @@ class AnswerSchema:
             self._check = _compile.load()(
                 dict(schema), handlers=dict.fromkeys(("http", "https", "file", "ftp"), _refuse)
             )
-        except (ValueError, TypeError, AttributeError, KeyError, OSError, SyntaxError, RecursionError) as error:
+        except MISREAD as error:
             raise UsageError(
                 f"{name} is not a JSON Schema: {error}", next="check it against json-schema.org"
             ) from error
 
     def read(self, text: str) -> str:
-        """The answer as compact JSON; raises ValueError that says in words what is wrong with it."""
+        """The answer as JSON and nothing round it; raises ValueError that says in words what is wrong with it."""
         plain = text.strip()
         if plain.startswith(FENCE) and plain.endswith(FENCE) and "\n" in plain:
             plain = plain.partition("\n")[2].removesuffix(FENCE).strip()
@@ -44,6 +49,8 @@ class AnswerSchema:
             self._check(value)
         except _invalid.load() as error:
             raise ValueError(str(error).replace("data", "the answer", 1)) from error
+        except RecursionError as error:
+            raise ValueError("it is nested too deeply, or its schema refers to itself without an end") from error
         return plain
 
     def complaint(self, text: str) -> str:

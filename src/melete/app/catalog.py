@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec import Struct, structs
@@ -17,6 +18,12 @@ from melete.models.spec import ModelSpec, Quirks, Timeouts
 OWN_KEY = "MELETE_API_KEY"
 WIRE = "openai-chat"
 MOST_KEYS = 20
+OURS = frozenset({
+    "model", "messages", "input", "contents", "system", "instructions", "systemInstruction", "tools",
+})  # fmt: skip
+"""The fields of a request that hold the conversation, whatever the wire."""
+HOUR_IN_CACHE = 2.0
+"""What a token costs that Claude keeps cached for an hour, in tokens of input; price lists have that of five minutes."""
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -43,10 +50,20 @@ def model_spec(loaded: Loaded) -> ModelSpec:
     return choose(loaded).spec
 
 
-def choose(loaded: Loaded, *, key_variable: str = "", own: bool = True) -> Chosen:
+def choose_other(loaded: Loaded, other: str | Fallback) -> Chosen:
+    """Another model than the one of the settings: `[PROVIDER/]NAME`, or a fallback of its own address; raises as `choose` does.
+
+    What is meant for the settings' model alone (MELETE_API_KEY, `model.extra`, `model.service_tier`) goes to no other server.
+    """
+    if isinstance(other, str):
+        return choose(with_model(loaded, other), beside=loaded)
+    return choose(with_fallback(loaded, other), key_variable=other.key_variable, beside=loaded)
+
+
+def choose(loaded: Loaded, *, key_variable: str = "", beside: Loaded | None = None) -> Chosen:
     """The model that the settings choose; `key_variable` names one that stands before the usual variables.
 
-    Without `own` MELETE_API_KEY is not meant for it.
+    `beside` are the settings in whose model's place it stands, where it stands in for another.
 
     Raises NoModelError with the ways to get one when none is configured, ConfigError for an unknown vendor, an address that
     is none, or a missing key.
@@ -54,7 +71,9 @@ def choose(loaded: Loaded, *, key_variable: str = "", own: bool = True) -> Chose
     place = _place(loaded)
     parts = address(place.base_url, where=loaded.origin("model.base_url").where) if place.base_url else None
     settings = loaded.settings.model
-    names = tuple(n for n in (key_variable, OWN_KEY if place.own and own else "", *place.key_variables) if n)
+    same = beside is None or _host(place) == _host_of(beside)
+    own = OWN_KEY if place.own and same else ""
+    names = tuple(n for n in (key_variable, own, *place.key_variables) if n)
     spec = ModelSpec(
         model=place.name,
         base_url=place.base_url.strip(),
@@ -68,18 +87,43 @@ def choose(loaded: Loaded, *, key_variable: str = "", own: bool = True) -> Chose
             first_token=settings.timeouts.first_token,
             between_tokens=settings.timeouts.between_tokens,
         ),
-        quirks=structs.replace(place.quirks, extra={**place.quirks.extra, **settings.extra}),
+        quirks=structs.replace(place.quirks, extra={**place.quirks.extra, **(_extra(loaded) if same else {})}),
         proxy=proxy_for(parts, loaded.variables) if parts else "",
         ca_file=loaded.variables.get("SSL_CERT_FILE", ""),
         cache_ttl=settings.cache_ttl,
-        service_tier=settings.service_tier,
+        service_tier=settings.service_tier if same else "",
     )
     return Chosen(spec=spec, key_variables=names)
+
+
+def _host(place: Place) -> str:
+    return urlsplit(place.base_url).hostname or place.wire
+
+
+def _host_of(loaded: Loaded) -> str:
+    """Where the settings' own model is; empty where they choose none."""
+    try:
+        return _host(_place(loaded))
+    except ConfigError:
+        return ""
+
+
+def _extra(loaded: Loaded) -> Mapping[str, Any]:
+    """The person's own fields of a request; raises ConfigError for one that would stand in it twice."""
+    extra = loaded.settings.model.extra
+    if twice := sorted(OURS & extra.keys()):
+        raise ConfigError(
+            f"{loaded.origin('model.extra').where}: model.extra cannot hold {', '.join(twice)}: every request has its own",
+            next="take it out of model.extra; a model is chosen with model.name",
+        )
+    return extra
 
 
 def _capabilities(loaded: Loaded, place: Place) -> Capabilities:
     known = capabilities(loaded.home, place.provider, place.name)
     own = loaded.settings.providers.get(place.provider)
+    if loaded.settings.model.cache_ttl == "1h" and "claude" in place.name.lower() and known.usd_input is not None:
+        known = structs.replace(known, usd_cache_write=HOUR_IN_CACHE * known.usd_input)
     context = loaded.settings.model.context_length or (own.context_length if own else None)
     return known if context is None else structs.replace(known, context=context, known=True)
 
@@ -117,7 +161,10 @@ def with_fallback(loaded: Loaded, item: Fallback) -> Loaded:
 
 def _with(loaded: Loaded, model: ModelSettings) -> Loaded:
     settings = structs.replace(loaded.settings, model=model)
-    origins = {**loaded.origins, "model.name": Origin(kind="flag", where="the model just chosen")}
+    chosen = Origin(kind="flag", where="the model just chosen")
+    origins = {**loaded.origins, "model.name": chosen}
+    if model.provider != loaded.settings.model.provider:
+        origins["model.provider"] = chosen
     return structs.replace(loaded, settings=settings, origins=origins)
 
 
@@ -235,6 +282,8 @@ def _key(place: Place, names: Sequence[str], variables: Mapping[str, str]) -> st
     host = urlsplit(place.base_url).hostname or ""
     if is_loopback(host) or not place.base_url:
         return ""
+    if not names:
+        raise ConfigError(f"no key for {host}", next="name the variable that holds it in key_variable")
     wanted = next((n for n in names if n != OWN_KEY), OWN_KEY)
     raise ConfigError(
         f"no key for {place.provider or host}",

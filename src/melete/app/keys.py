@@ -23,7 +23,9 @@ _WORDS = {
 }
 _BOOL = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _NULL = {"null", "~"}
-_SECRET = re.compile(r"(^|[_.])(key|pat|credentials?)$|(api_?key|token|secret|password|passwd)$", re.IGNORECASE)
+_SECRET = re.compile(
+    r"((^|[_.])(key|pat|credentials?)|(api_?key|token|secret|password|passwd))(_\d{1,2})?$", re.IGNORECASE
+)
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -120,7 +122,7 @@ def sections(names: Sequence[str] | Mapping[str, object]) -> set[str]:
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a name says that its value is a key or a password."""
+    """Whether a name says that its value is a key or a password, or one of several (`…_KEY_2`)."""
     return bool(_SECRET.search(name))
 
 

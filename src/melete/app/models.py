@@ -3,6 +3,7 @@
 Key pools and rests of failed models are kept here, so that all conversations and side jobs of a process share them.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from melete.app.catalog import Chosen, choose, keys_in, with_fallback, with_model
+from melete.app.catalog import Chosen, choose, choose_other, keys_in, with_model
 from melete.app.dotenv import read_env_file
 from melete.app.plugins import add_installed
 from melete.app.settings import Loaded
@@ -31,6 +32,10 @@ _text_calls: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.text_calls:T
 
 IMPATIENT = {"tries": 2, "longest_wait": 10.0}
 """How a model with a fallback behind it is retried."""
+GONE = (0, 0)
+"""The stamp of a file that is not there: some editors take it away for a moment while they write it."""
+TICK = 100_000_000
+"""Nanoseconds within which two changes of a file may bear one time."""
 
 
 class Models:
@@ -45,11 +50,15 @@ class Models:
         self._variables = _Variables(loaded, on_key)
         self._rests: Any = None
 
-    def open(self, name: str = "") -> ModelClient:
-        """The model `[PROVIDER/]NAME`, or the one that the settings choose; raises NoModelError, ConfigError."""
+    def open(self, name: str = "", *, spared: bool = False) -> ModelClient:
+        """The model `[PROVIDER/]NAME`, or the one that the settings choose; raises NoModelError, ConfigError.
+
+        One that only spares the settings' own model (`spared`) has that one as its first fallback.
+        """
         loaded = with_model(self._loaded, name) if name else self._loaded
-        first = choose(loaded)
-        others = [other for other in self._fallbacks(loaded) if not _same(other.spec, first.spec)]
+        first = choose_other(self._loaded, name) if name else choose(loaded)
+        behind = [*([choose(self._loaded)] if spared else ()), *self._fallbacks(loaded)]
+        others = [other for other in behind if not _same(other.spec, first.spec)]
         all_chosen = (first, *others)
         members = [self._one(chosen, last=number == len(others)) for number, chosen in enumerate(all_chosen)]
         if not others:
@@ -63,6 +72,10 @@ class Models:
             addresses=[chosen.spec.base_url for chosen in all_chosen],
         )
 
+    def look_for_keys(self) -> None:
+        """Read the home's `.env` if it has changed, so that keys which stand there now are known."""
+        self._variables.now()
+
     def model(self, role: Role) -> ModelClient:
         """The model for a role; the main model where none is set. Raises as `open` does."""
         return self.open(self.named(role))
@@ -73,15 +86,10 @@ class Models:
 
     def _fallbacks(self, loaded: Loaded) -> Iterator[Chosen]:
         """The fallbacks that can be opened; what is wrong with the others stands in `problems`."""
-        main = urlsplit(loaded.settings.model.base_url).hostname
         for item in loaded.settings.model.fallbacks:
             name = item if isinstance(item, str) else item.name
             try:
-                if isinstance(item, str):
-                    chosen = choose(with_model(self._loaded, item))
-                else:  # the key of one server is not shown to another
-                    own = not item.base_url or urlsplit(item.base_url).hostname == main
-                    chosen = choose(with_fallback(self._loaded, item), key_variable=item.key_variable, own=own)
+                chosen = choose_other(self._loaded, item)
                 add_installed(self._registry, "models", [chosen.spec.wire])
                 self._registry.get("models", chosen.spec.wire)
             except ConfigError as error:
@@ -100,11 +108,11 @@ class Models:
         return _retrying.load()(client) if last else _retrying.load()(client, backoff=_backoff.load()(**IMPATIENT))
 
     def _read(self, client: ModelClient, spec: ModelSpec) -> ModelClient:
-        """The model with calls read out of its texts, where it or its server may write them so."""
+        """The model with calls read out of its texts: always where it may write them so, else once its server refuses tools."""
         mode, tools = self._loaded.settings.model.text_calls, client.can.tools
-        if mode == "off" or (mode == "auto" and tools and spec.wire not in ("openai-chat", "local")):
+        if mode == "off":
             return client
-        always = mode == "on" or not tools or _is_local(spec)
+        always = mode == "on" or not tools or (_is_local(spec) and spec.wire in ("openai-chat", "local"))
         return _text_calls.load()(client, describe=not tools, always=always)
 
     def _pool(self, chosen: Chosen) -> Any:
@@ -136,13 +144,13 @@ class _Variables:
         self._loaded = loaded
         self._on_key = on_key
         self._values = loaded.variables
-        self._stamp = self._look()
+        self._stamp = _settled(self._look())
 
     def now(self) -> Mapping[str, str]:
-        """The variables as they are now; a `.env` that cannot be read leaves them as they were."""
+        """The variables as they are now; a `.env` that is gone or cannot be read leaves them as they were."""
         stamp = self._look()
-        if stamp != self._stamp:
-            self._stamp = stamp
+        if stamp not in (self._stamp, GONE):
+            self._stamp = _settled(stamp)
             home = self._loaded.home
             try:
                 values = read_env_file(home.env, shown=home.display(home.env)).values
@@ -156,8 +164,13 @@ class _Variables:
         try:
             status = self._loaded.home.env.stat()
         except OSError:
-            return (0, 0)
+            return GONE
         return (status.st_mtime_ns, status.st_size)
+
+
+def _settled(stamp: tuple[int, int]) -> tuple[int, int]:
+    """The stamp of a file as it was read; of one just written no stamp at all, because the next change may have the same."""
+    return stamp if time.time_ns() - stamp[0] > TICK else (-1, -1)
 
 
 def _same(one: ModelSpec, other: ModelSpec) -> bool:

@@ -135,7 +135,11 @@ class Conversation:
         if prompt is None or not (routing.enabled and routing.model and is_simple(prompt, routing)):
             return self.model
         if self._cheap is None:
-            self._cheap = self.app.models.open(routing.model)
+            try:
+                self._cheap = self.app.models.open(routing.model, spared=True)
+            except ConfigError as error:
+                self.app.models.problems["routing"] = f"model.routing cannot be used: {error}"
+                return self.model
         return self._cheap
 
     def _titled(self, session: Session, prompt: Message | None, budget: RunBudget) -> Beside | None:
@@ -171,7 +175,7 @@ class Conversation:
         found = [("settings", text) for text in self.app.models.problems.values()]
         if new and model.provider in vendors():  # of a server of one's own nothing is expected to be known
             found += [("model", text) for text in notes(self.app.loaded.home, model.provider, model.name, model.can)]
-        if model is not self.model:
+        if (model.provider, model.name) != (self.model.provider, self.model.name):
             found.append(("routing", f"a short message: {model.name} answers it (model.routing)"))
         if self.options.budget_usd is not None and model.can.usd_input is None:
             text = (

@@ -229,6 +229,7 @@ OTHER_VARIABLES = (
 )  # fmt: skip
 BEFORE_THE_HOME = ("MELETE_HOME", "MELETE_PROFILE")
 SHORTEST_SECRET = 8
+_NUMBER = re.compile(r"_\d{1,2}$")
 
 
 class Origin(Struct, frozen=True, kw_only=True):
@@ -275,11 +276,19 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> Mapping[str, str]:
-        """Values of at least eight characters whose variable's name says key, token or password, by that name."""
+        """Values of at least eight characters whose variable's name says key, token or password, or that the settings name as one.
+
+        By the variable's name.
+        """
+        named = {
+            s.key_variable
+            for s in (*self.settings.providers.values(), *self.settings.model.fallbacks)
+            if not isinstance(s, str)
+        }
         return {
             name: value
             for name, value in self.variables.items()
-            if looks_secret(name) and len(value.strip()) >= SHORTEST_SECRET
+            if (looks_secret(name) or _NUMBER.sub("", name) in named) and len(value.strip()) >= SHORTEST_SECRET
         }
 
 

@@ -3,13 +3,12 @@
 import time
 from contextlib import aclosing
 from typing import Literal, get_args
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, structs
 
 from melete.agent.budget import price
-from melete.app.catalog import choose, with_fallback, with_model
+from melete.app.catalog import choose, choose_other
 from melete.app.plugins import add_installed, registry
 from melete.app.settings import Fallback, Loaded
 from melete.core.errors import MeleteError, NoModelError
@@ -88,11 +87,8 @@ async def attempt(loaded: Loaded, candidate: Candidate) -> Trial:
 
 
 def _chosen(loaded: Loaded, candidate: Candidate) -> ModelSpec:
-    if (item := candidate.fallback) is not None:
-        here = urlsplit(loaded.settings.model.base_url).hostname
-        own = not item.base_url or urlsplit(item.base_url).hostname == here
-        return choose(with_fallback(loaded, item), key_variable=item.key_variable, own=own).spec
-    return choose(with_model(loaded, candidate.name) if candidate.name else loaded).spec
+    other = candidate.fallback or candidate.name
+    return (choose_other(loaded, other) if other else choose(loaded)).spec
 
 
 def _opened(spec: ModelSpec) -> ModelClient:

@@ -67,6 +67,11 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
         async with aclosing(store), asyncio.TaskGroup() as group:
             known = registry()
             models = Models(loaded, known, on_key=redactor.learn)
+
+            def redact(text: str) -> str:
+                models.look_for_keys()  # a tool may have changed one and show it in the same breath
+                return redactor(text)
+
             yield Melete(
                 loaded=loaded,
                 registry=known,
@@ -74,7 +79,7 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 store=store,
                 ledger=ledger,
                 group=group,
-                redact=redactor,
+                redact=redact,
                 models=models,
                 hubs=hubs,
             )

@@ -13,7 +13,8 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec import Struct
 
-from melete.core.event import Delta, Reply
+from melete.core.event import Delta, Reply, Retried
+from melete.core.message import Message, Usage
 from melete.core.model import (
     BadRequestError,
     Capabilities,
@@ -26,11 +27,11 @@ from melete.models.address import address
 from melete.models.encoder import Encoder
 from melete.models.errors import Failure, malformed
 from melete.models.http import Exchange, Http
+from melete.models.loose import Json, Stop
 from melete.models.spec import ModelSpec, Quirks, shown
 from melete.models.sse import ServerEvent
 from melete.models.surrogates import Halves
 
-Json = dict[str, Any]
 DONE = b"[DONE]"
 Complaint = tuple[str, str, tuple[Any, ...]]
 """What a refusal complains about (a pattern), the quirk that avoids it, and the values that it may take instead.
@@ -45,6 +46,15 @@ STRICTER: Complaint = (
 )
 """Every wire's: a payload that a server cannot read as text is sent again in plain ASCII."""
 
+NO_IMAGES: Complaint = (
+    r"(does ?n.t|do not|cannot|can.t|not) (currently )?(support|accept|process|take|allow)[\w ]{0,20}(image|vision|multimodal)"
+    r"|\bimages?(_url)?( inputs?| content)?[`'\"]? (is|are) ?n.?o?t (currently )?(support|allow|accept)"
+    r"|support image input|unknown variant .?image_url|mmproj",
+    "images",
+    (False,),
+)
+"""Every wire's: a model that takes no images is told that there was one."""
+
 
 class Assembler(Protocol):
     """Takes the events of one answer in order, gives back deltas, and at the end the message."""
@@ -53,6 +63,20 @@ class Assembler(Protocol):
     """The server's reason to stop; empty until the answer is known to be whole."""
     began: bool
     """Whether anything of this wire's language has come."""
+    model: str
+    """The model's name as the answer gives it."""
+    id: str
+    """The answer's id."""
+
+    @property
+    def stop(self) -> Stop:
+        """The reason to stop in our words, calls left aside."""
+        ...
+
+    @property
+    def usage(self) -> Usage:
+        """What the server has counted."""
+        ...
 
     @property
     def empty(self) -> bool:
@@ -76,8 +100,8 @@ class Assembler(Protocol):
         """Take a whole answer that was not streamed; None when it is not this wire's language."""
         ...
 
-    def reply(self, *, provider: str, request_id: str, seconds: float, first_token_seconds: float) -> Reply:
-        """The finished answer; the caller has made sure that it is whole."""
+    def message(self) -> Message:
+        """The finished message with the provider's own inside; the caller has made sure that it is whole."""
         ...
 
 
@@ -131,7 +155,7 @@ class WireModel:
         """Tools, system and messages as they are sent: the next request of the conversation starts with these bytes."""
         return self._encoder.prefix(request)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Reply]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
         """Yield deltas, then one Reply; raise a ModelError when the answer does not come whole."""
         tried: set[tuple[str, Any]] = set()
         while True:
@@ -141,12 +165,21 @@ class WireModel:
                     async for item in answer:
                         yield item
             except BadRequestError as error:
-                dialect = learned(self._encoder.quirks, error, self._format.complaints, tried=tried)
+                known, complaints = self._encoder.quirks, (NO_IMAGES, *self._format.complaints)
+                dialect = learned(known, error, complaints, tried=tried)
                 if dialect is None:
                     raise
                 self._encoder.adopt(dialect)
+                if known.images and not dialect.images:
+                    yield self._without_images(error)
             else:
                 return
+
+    def _without_images(self, error: ModelError) -> Retried:
+        """What a person is told of a model that takes no images."""
+        reason = f"{self.provider} takes no images for {self.name}; from now on it is told in words that there was one"
+        cause = type(error).__name__
+        return Retried(attempt=1, cause=cause, reason=reason, delay=0.0, model=self.name, provider=self.provider)
 
     async def aclose(self) -> None:
         """Release connections; a second call does nothing."""
@@ -170,9 +203,14 @@ class WireModel:
                 if not reply.finish:
                     raise
             self._check(reply, exchange)
-        yield reply.reply(
+        message, stop = reply.message(), reply.stop
+        yield Reply(
+            message=message,
+            stop="tool_calls" if message.calls and stop in ("end", "other") else stop,
+            usage=reply.usage,
+            model=reply.model,
             provider=self._spec.vendor,
-            request_id=exchange.headers.get("x-request-id", "") or exchange.headers.get("request-id", ""),
+            request_id=exchange.headers.get("x-request-id", "") or exchange.headers.get("request-id", "") or reply.id,
             seconds=time.monotonic() - started,
             first_token_seconds=first,
         )

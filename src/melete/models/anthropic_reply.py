@@ -5,20 +5,16 @@ taken out of them.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from melete.core.event import CallDelta, Delta, Reply, TextDelta, ThinkingDelta
+from melete.core.event import CallDelta, Delta, TextDelta, ThinkingDelta
 from melete.core.message import Message, Part, Text, Thinking, ToolCall, Usage, Wire
 from melete.models.anthropic_request import WIRE
 from melete.models.encoder import arguments_object
+from melete.models.loose import Json, Stop, as_count, as_list, as_object, as_word
 
-Stop = Literal["end", "tool_calls", "length", "content_filter", "other"]
-Json = dict[str, Any]
-
-MOST_TOKENS = 1_000_000_000
-"""A larger count is none: some servers send what a number below zero becomes without a sign."""
 BEGUN_BY = {"text_delta": "text", "thinking_delta": "thinking"}
 """The blocks that may begin without having been announced."""
 STOPS: dict[str, Stop] = {
@@ -44,13 +40,13 @@ class _Block:
 
     @property
     def kind(self) -> str:
-        return _word(self.body.get("type"))
+        return as_word(self.body.get("type"))
 
     @property
     def arguments(self) -> str:
         """The input as the model wrote it; an object that came whole is as good."""
         written = "".join(self.json)
-        return written if written.strip() else msgspec.json.encode(_object(self.body.get("input"))).decode()
+        return written if written.strip() else msgspec.json.encode(as_object(self.body.get("input"))).decode()
 
     @property
     def unsigned(self) -> bool:
@@ -60,7 +56,7 @@ class _Block:
     def said(self, field: str) -> str:
         """A text field, its pieces joined."""
         pieces = self._pieces.get(field)
-        return _word(self.body.get(field)) if pieces is None else "".join(pieces)
+        return as_word(self.body.get(field)) if pieces is None else "".join(pieces)
 
     def grow(self, field: str, value: Any) -> None:
         """Add a piece to a field: texts and lists are continued, anything else is replaced."""
@@ -94,7 +90,7 @@ class ReplyAssembler:
         self._provider = provider
         self._usage: Json = {}
         self._blocks: list[_Block] = []
-        self._at: dict[Any, _Block] = {}
+        self._at: dict[int, _Block] = {}
 
     def told(self, name: str, value: Json) -> Any:
         """The error in an event."""
@@ -113,18 +109,18 @@ class ReplyAssembler:
         """Take one event and yield what is new in it; pings and events that nobody knows say nothing."""
         match value.get("type"):
             case "message_start":
-                yield from self._message(_object(value.get("message")))
+                yield from self._message(as_object(value.get("message")))
             case "content_block_start":
-                yield from self._start(value.get("index"), _object(value.get("content_block")))
+                yield from self._start(_number(value.get("index")), as_object(value.get("content_block")))
             case "content_block_delta":
                 self.began = True
-                yield from self._delta(value.get("index"), _object(value.get("delta")))
+                yield from self._delta(_number(value.get("index")), as_object(value.get("delta")))
             case "content_block_stop":
-                self._at.pop(value.get("index"), None)
+                self._at.pop(_number(value.get("index")), None)
             case "message_delta":
                 self.began = True
                 self._count(value)
-                self.finish = _word(_object(value.get("delta")).get("stop_reason")) or self.finish
+                self.finish = as_word(as_object(value.get("delta")).get("stop_reason")) or self.finish
             case "message_stop":
                 self.finish = self.finish or ("end_turn" if self.began else "")
             case "message":
@@ -151,8 +147,8 @@ class ReplyAssembler:
         for number, block in enumerate(self._blocks):
             body = block.finished()
             if block.kind == "tool_use":
-                body["id"] = unique(_word(body.get("id")), taken)
-                name = body["name"] = _word(body.get("name"))
+                body["id"] = unique(as_word(body.get("id")), taken)
+                name = body["name"] = as_word(body.get("name"))
                 parts.append(ToolCall(id=body["id"], name=name, arguments=block.arguments))
             elif text := self._text(block):
                 _say(parts, text, joined=before == "text")
@@ -164,23 +160,15 @@ class ReplyAssembler:
         raw = msgspec.Raw(msgspec.json.encode({"role": "assistant", "content": content}))
         return Message(role="assistant", parts=tuple(parts), wire=Wire(name=WIRE, body=raw, provider=self._provider))
 
-    def reply(self, *, provider: str, request_id: str, seconds: float, first_token_seconds: float) -> Reply:
-        """The finished answer; the caller has made sure that it is whole."""
-        message = self.message()
-        return Reply(
-            message=message,
-            stop=self._stop(message.calls),
-            usage=counted(self._usage),
-            model=self.model,
-            provider=provider,
-            request_id=request_id or self.id,
-            seconds=seconds,
-            first_token_seconds=first_token_seconds,
-        )
+    @property
+    def stop(self) -> Stop:
+        """The reason to stop in our words, calls left aside."""
+        return STOPS.get(self.finish, "other")
 
-    def _stop(self, calls: tuple[ToolCall, ...]) -> Stop:
-        stop = STOPS.get(self.finish, "other")
-        return "tool_calls" if calls and stop in ("end", "other") else stop
+    @property
+    def usage(self) -> Usage:
+        """The five classes out of the latest counts."""
+        return counted(self._usage)
 
     def _text(self, block: _Block) -> str:
         return block.said("text") if block.kind == "text" else ""
@@ -188,36 +176,36 @@ class ReplyAssembler:
     def _message(self, message: Json) -> Iterator[Delta]:
         """The message's own fields, and its blocks where they are there already."""
         self.began = True
-        self.model = _word(message.get("model")) or self.model
-        self.id = _word(message.get("id")) or self.id
+        self.model = as_word(message.get("model")) or self.model
+        self.id = as_word(message.get("id")) or self.id
         self._count(message)
         content: Any = message.get("content")
         if isinstance(content, str):
             content = [{"type": "text", "text": content}]
-        for block in map(_object, content or ()):
+        for block in map(as_object, as_list(content)):
             yield from self._start(None, block)
-        self.finish = _word(message.get("stop_reason")) or self.finish
+        self.finish = as_word(message.get("stop_reason")) or self.finish
 
-    def _start(self, index: Any, body: Json) -> Iterator[Delta]:
+    def _start(self, index: int | None, body: Json) -> Iterator[Delta]:
         """A block begins. One that comes under a number in use is another block: some servers count badly."""
         self.began = True
         block = self._begin(index, dict(body))
         if block.kind == "tool_use":
             given = msgspec.json.encode(body["input"]).decode() if body.get("input") else ""
-            name = _word(body.get("name"))
-            yield CallDelta(index=block.place, id=_word(body.get("id")), name=name, arguments=given)
+            name = as_word(body.get("name"))
+            yield CallDelta(index=block.place, id=as_word(body.get("id")), name=name, arguments=given)
         elif block.kind in ("text", "thinking"):
             yield from _shown(block.kind, block.said(block.kind))
 
-    def _begin(self, index: Any, body: Json) -> _Block:
+    def _begin(self, index: int | None, body: Json) -> _Block:
         block = _Block(body, place=sum(known.kind == "tool_use" for known in self._blocks))
         self._blocks.append(block)
         if index is not None:
             self._at[index] = block
         return block
 
-    def _delta(self, index: Any, delta: Json) -> Iterator[Delta]:
-        kind = _word(delta.get("type"))
+    def _delta(self, index: int, delta: Json) -> Iterator[Delta]:
+        kind = as_word(delta.get("type"))
         block = self._at.get(index)
         if block is None and (begun := BEGUN_BY.get(kind)):
             block = self._begin(index, {"type": begun, begun: ""})
@@ -225,14 +213,14 @@ class ReplyAssembler:
             return
         match kind:
             case "input_json_delta":
-                piece = _word(delta.get("partial_json"))
+                piece = as_word(delta.get("partial_json"))
                 block.json.append(piece)
                 if piece and block.kind == "tool_use":
                     yield CallDelta(index=block.place, arguments=piece)
             case "signature_delta":
                 block.body["signature"] = delta.get("signature")
             case "citations_delta":
-                block.body["citations"] = [*(block.body.get("citations") or ()), delta.get("citation")]
+                block.body["citations"] = [*as_list(block.body.get("citations")), delta.get("citation")]
             case _:
                 for field, value in delta.items():
                     if field != "type" and value is not None:
@@ -241,18 +229,18 @@ class ReplyAssembler:
 
     def _count(self, holder: Json) -> None:
         """Take over counts: they are totals so far, and a nought where there was a number is a count left out."""
-        self._usage.update((name, value) for name, value in _object(holder.get("usage")).items() if value)
+        self._usage.update((name, value) for name, value in as_object(holder.get("usage")).items() if value)
 
 
 def counted(usage: Json) -> Usage:
     """The five classes out of the API's usage object, whose input leaves out what was cached."""
-    created = sum(_count(value) for value in _object(usage.get("cache_creation")).values())
+    created = sum(as_count(value) for value in as_object(usage.get("cache_creation")).values())
     return Usage(
-        input=_count(usage.get("input_tokens")),
-        output=_count(usage.get("output_tokens")),
-        cache_read=_count(usage.get("cache_read_input_tokens")),
-        cache_write=_count(usage.get("cache_creation_input_tokens")) or created,
-        reasoning=_count(_object(usage.get("output_tokens_details")).get("thinking_tokens")),
+        input=as_count(usage.get("input_tokens")),
+        output=as_count(usage.get("output_tokens")),
+        cache_read=as_count(usage.get("cache_read_input_tokens")),
+        cache_write=as_count(usage.get("cache_creation_input_tokens")) or created,
+        reasoning=as_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
 
 
@@ -284,13 +272,6 @@ def _shown(kind: str, text: Any) -> Iterator[Delta]:
         yield ThinkingDelta(text=text)
 
 
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and 0 < value <= MOST_TOKENS else 0
+def _number(value: Any) -> int:
+    """A block's number; a server that gives none means the block that began last."""
+    return value if isinstance(value, int) else -1

@@ -11,7 +11,17 @@ import msgspec
 from melete.core.event import ToolSchema
 from melete.core.message import Audio, File, Image, Message, Part, Text, ToolCall, ToolResult
 from melete.core.model import ModelRequest
-from melete.models.encoder import EMPTY, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object, marked
+from melete.models.encoder import (
+    EMPTY,
+    OPENING,
+    ORPHAN,
+    UNANSWERED,
+    Encoded,
+    Encoder,
+    arguments_object,
+    marked,
+    valid_name,
+)
 from melete.models.spec import ModelSpec, Quirks
 
 WIRE = "anthropic-messages"
@@ -27,12 +37,11 @@ LEAST_BUDGET = 1024
 MOST_OUTPUT = 32_000
 """How much is asked for at most where nothing is known; the API wants a number in every request."""
 
-OPENING = "(the conversation goes on here)"
 GO_ON = "Go on."
 ANSWER_AS = "Answer with one JSON document that fits this JSON Schema, and with nothing before or after it:\n"
 
 _ID = r"[a-zA-Z0-9_-]{1,200}"
-_NAME = r"[a-zA-Z0-9_-]{1,128}"
+LONGEST_NAME = 128
 _STRANGE = r"[^a-zA-Z0-9_-]"
 
 
@@ -234,7 +243,7 @@ class RequestEncoder(Encoder):
                     pass
 
     def _image(self, image: Image) -> Json:
-        if not self.spec.can.images:
+        if not self.takes_images:
             return _text("(an image was left out: this model takes none)")
         if not image.data:
             return {"type": "image", "source": {"type": "url", "url": image.url}}
@@ -271,7 +280,7 @@ def _rebuilt(message: Message) -> list[Json]:
             case ToolCall(id=call, name=name, arguments=arguments):
                 known = arguments_object(arguments) is not None
                 given: Any = msgspec.Raw(arguments.encode()) if known else {}
-                valid = name if re.fullmatch(_NAME, name) else re.sub(_STRANGE, "_", name)[:128] or "unknown"
+                valid = valid_name(name, most=LONGEST_NAME)
                 blocks.append({"type": "tool_use", "id": valid_id(call), "name": valid, "input": given})
             case _:
                 pass
@@ -279,9 +288,11 @@ def _rebuilt(message: Message) -> list[Json]:
 
 
 def _mended(content: list[Json]) -> list[Json]:
-    """A provider's blocks as the API takes them back: no blank text, never nothing but thinking, ids in its alphabet."""
+    """A provider's blocks as the API takes them back: no blank text, never nothing but thinking, ids and names in its alphabet."""
     blocks = [
-        block | {"id": valid_id(block["id"])} if block.get("type") == "tool_use" else block
+        block | {"id": valid_id(block["id"]), "name": valid_name(block["name"], most=LONGEST_NAME)}
+        if block.get("type") == "tool_use"
+        else block
         for block in content
         if block.get("type") != "text" or str(block.get("text", "")).strip()
     ]

@@ -20,6 +20,8 @@ from melete.models.spec import ModelSpec, Quirks
 
 EMPTY = "(empty)"
 UNANSWERED = '{"error":"this call was never carried out; its outcome is unknown"}'
+OPENING = "(the conversation goes on here)"
+"""The words of a user before a conversation of which the beginning is gone, where one must begin with a user."""
 ORPHAN = "(result of a call that is not shown)"
 SPARE = 2000
 MARKS = 3
@@ -49,12 +51,14 @@ class Joined:
         self.messages = messages
         self.data = bytearray(data)
         self.marks = list(marks)
+        self.last = b""
 
     def add(self, part: bytes, *, markable: bool) -> None:
         """Append an object."""
         if self.data:
             self.data += b","
         self.data += part
+        self.last = part
         if markable:
             self.marks.append(len(self.data))
             del self.marks[:-MARKS]
@@ -98,6 +102,15 @@ class Encoder:
         """The results of one message's calls as objects of the conversation; each is its own unless a wire says otherwise."""
         return results
 
+    def between(self, before: bytes, after: bytes) -> bytes:  # noqa: ARG002
+        """An object that a server wants between these two; empty for none."""
+        return b""
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether images are sent; else a note stands in the place of each."""
+        return self.spec.can.images and self.quirks.images
+
     # ---- what all wires share ---------------------------------------------------------------------------------------
 
     def adopt(self, quirks: Quirks) -> None:
@@ -127,8 +140,11 @@ class Encoder:
         new = [self.encoded(message) for message in messages[len(sent.messages) :]]
         parts, whole = self.paired(new)
         if not whole:
-            sent = Joined(messages=sent.messages, data=bytes(sent.data), marks=sent.marks)
+            last, sent = sent.last, Joined(messages=sent.messages, data=bytes(sent.data), marks=sent.marks)
+            sent.last = last
         for part, markable in parts:
+            if bridge := self.between(sent.last, part):
+                sent.add(bridge, markable=False)
             sent.add(part, markable=markable)
         sent.messages = messages
         if whole:
@@ -203,6 +219,13 @@ def arguments_object(text: str) -> dict[str, Any] | None:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def valid_name(name: str, *, most: int = 64, also: str = "") -> str:
+    """The tool's name in the alphabet that APIs take, and what one takes `also`; models make up names of other letters."""
+    if re.fullmatch(rf"[A-Za-z0-9_{also}-]{{1,{most}}}", name):
+        return name
+    return re.sub(rf"[^A-Za-z0-9_{also}-]", "_", name)[:most] or "unknown"
 
 
 def sound_text(value: Any, *, drop: str = "") -> Any:

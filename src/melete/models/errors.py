@@ -98,7 +98,7 @@ class Failure:
         self.url = shown(url)
         self.status = status
         self.headers = headers
-        self.words = scrub(excerpt(body), spec)
+        self.words = excerpt(body, spec)
         self.searched = scrub(body[:20_000].decode("utf-8", "replace"), spec)
         self.html = looks_like_html(body)
 
@@ -191,7 +191,7 @@ class Failure:
 
 def malformed(spec: ModelSpec, url: str, body: bytes) -> MalformedReplyError:
     """The error for an answer that is not this API's language: an HTML page, other JSON, plain text."""
-    where, words = shown(url), scrub(excerpt(body), spec)
+    where, words = shown(url), excerpt(body, spec)
     if looks_like_html(body):
         return MalformedReplyError(
             f"{where} answered with a web page, not with the API ({words})",
@@ -275,8 +275,11 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (when - datetime.now(UTC)).total_seconds())
 
 
-def excerpt(body: bytes) -> str:
-    """The message out of an error's body in one line: the usual JSON fields, a page's title, or the first words."""
+def excerpt(body: bytes, spec: ModelSpec | None = None) -> str:
+    """The message out of an error's body in one line: the usual JSON fields, a page's title, or the first words.
+
+    The secrets of the spec are taken out before it is cut: half a key is one that nobody would recognise.
+    """
     text = body[:200_000].decode("utf-8", "replace").strip()
     if looks_like_html(body):
         title = re.search(_TITLE, text, ANYWHERE)
@@ -286,6 +289,8 @@ def excerpt(body: bytes) -> str:
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             text = _message(msgspec.json.decode(body)) or text
     text = " ".join(text.split())
+    if spec is not None:
+        text = scrub(text, spec)
     return text if len(text) <= EXCERPT else text[: EXCERPT - 1] + "…"
 
 
@@ -312,6 +317,8 @@ def _message(value: Any) -> str:
     if not isinstance(value, dict):
         return ""
     fields: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(place := fields.get("loc"), list) and isinstance(told := fields.get("msg"), str):
+        return f"{'.'.join(map(str, place))}: {told}"  # pyright: ignore[reportUnknownArgumentType]
     for name in ("error", "message", "detail", "msg", "errors", "error_message"):
         if name in fields and (found := _message(fields[name])):
             more = fields.get("metadata")

@@ -5,18 +5,15 @@ back as it is. Pieces of one text become one part again, unless a signature stan
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
-from melete.core.event import CallDelta, Delta, Reply, TextDelta, ThinkingDelta
+from melete.core.event import CallDelta, Delta, TextDelta, ThinkingDelta
 from melete.core.message import Message, Part, Text, Thinking, ToolCall, Usage, Wire
 from melete.models.gemini_request import UNNAMED, WIRE
+from melete.models.loose import Json, Stop, as_count, as_list, as_object, as_word
 
-Stop = Literal["end", "tool_calls", "length", "content_filter", "other"]
-Json = dict[str, Any]
-
-MOST_TOKENS = 1_000_000_000
 MALFORMED = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE"})
 NO_REASON = "FINISH_REASON_UNSPECIFIED"
 UNSIGNED_CALL = "MISSING_THOUGHT_SIGNATURE"
@@ -72,7 +69,7 @@ class ReplyAssembler:
 
     def document(self, value: Json) -> Iterable[Delta] | None:
         """Take a whole answer; None without candidates or a reason why there are none."""
-        if not isinstance(value.get("candidates"), list) and not _object(value.get("promptFeedback")):
+        if not isinstance(value.get("candidates"), list) and not as_object(value.get("promptFeedback")):
             return None
         deltas = list(self.feed(value))
         self.finish = self.finish or "STOP"
@@ -81,19 +78,19 @@ class ReplyAssembler:
     def feed(self, value: Json) -> Iterator[Delta]:
         """Take one chunk and yield what is new in it."""
         self.began = self.began or not value.keys().isdisjoint(("candidates", "promptFeedback", "usageMetadata"))
-        self.model = _word(value.get("modelVersion")) or self.model
-        self.id = _word(value.get("responseId")) or self.id
-        self._counts |= _object(value.get("usageMetadata"))
-        if reason := _word(_object(value.get("promptFeedback")).get("blockReason")):
+        self.model = as_word(value.get("modelVersion")) or self.model
+        self.id = as_word(value.get("responseId")) or self.id
+        self._counts |= as_object(value.get("usageMetadata"))
+        if reason := as_word(as_object(value.get("promptFeedback")).get("blockReason")):
             self._blocked, self.finish = True, reason
-        candidates = _list(value.get("candidates"))
+        candidates = as_list(value.get("candidates"))
         if not candidates:
             return
-        candidate = _object(candidates[0])
-        content = _object(candidate.get("content"))
+        candidate = as_object(candidates[0])
+        content = as_object(candidate.get("content"))
         self._content |= content
-        for part in _list(content.get("parts")):
-            yield from self._part(_object(part))
+        for part in as_list(content.get("parts")):
+            yield from self._part(as_object(part))
         self.finish = _finish(value) or self.finish
 
     @property
@@ -110,12 +107,12 @@ class ReplyAssembler:
     def usage(self) -> Usage:
         """The five classes out of the counts; the server says them anew with every chunk."""
         counts = self._counts
-        prompt = _count(counts.get("promptTokenCount")) + _count(counts.get("toolUsePromptTokenCount"))
-        read = _count(counts.get("cachedContentTokenCount"))
-        reasoning = _count(counts.get("thoughtsTokenCount"))
+        prompt = as_count(counts.get("promptTokenCount")) + as_count(counts.get("toolUsePromptTokenCount"))
+        read = as_count(counts.get("cachedContentTokenCount"))
+        reasoning = as_count(counts.get("thoughtsTokenCount"))
         return Usage(
             input=max(0, prompt - read),
-            output=_count(counts.get("candidatesTokenCount")) + reasoning,
+            output=as_count(counts.get("candidatesTokenCount")) + reasoning,
             cache_read=read,
             reasoning=reasoning,
         )
@@ -137,30 +134,21 @@ class ReplyAssembler:
         body = msgspec.Raw(msgspec.json.encode({**self._content, "role": "model", "parts": kept}))
         return Message(role="assistant", parts=tuple(parts), wire=Wire(name=WIRE, body=body, provider=self._provider))
 
-    def reply(self, *, provider: str, request_id: str, seconds: float, first_token_seconds: float) -> Reply:
-        """The finished answer; the caller has made sure that it is whole."""
-        message = self.message()
-        stop = STOPS.get(self.finish.upper(), "other")
-        return Reply(
-            message=message,
-            stop="tool_calls" if message.calls and stop in ("end", "other") else stop,
-            usage=self.usage,
-            model=self.model,
-            provider=provider,
-            request_id=request_id or self.id,
-            seconds=seconds,
-            first_token_seconds=first_token_seconds,
-        )
+    @property
+    def stop(self) -> Stop:
+        """The reason to stop in our words, calls left aside."""
+        return STOPS.get(self.finish.upper(), "other")
 
     @property
     def _text(self) -> str:
         return "".join("".join(said[1]) for said in self._said if not isinstance(said, ToolCall) and said[0] is Text)
 
     def _part(self, part: Json) -> Iterator[Delta]:
-        if isinstance(call := part.get("functionCall"), dict):
-            yield self._call(part, cast(Json, call))
+        if (call := part.get("functionCall")) is not None:
+            if isinstance(call, dict):
+                yield self._call(part, cast(Json, call))
             return
-        text = _word(part.get("text"))
+        text = as_word(part.get("text"))
         self._keep(part, text)
         if not text:
             return
@@ -182,13 +170,18 @@ class ReplyAssembler:
 
     def _call(self, part: Json, call: Json) -> CallDelta:
         """Keep a call, which comes whole; one without an id gets one of ours, which the API is never told."""
-        given = _word(call.get("id"))
+        given = as_word(call.get("id"))
+        if given.startswith(UNNAMED):  # one that is ours is none of the server's
+            given = ""
         name = _unique(given, self._taken)
         self._taken.add(name)
         args: Any = call.get("args")
         arguments = msgspec.json.encode({} if args is None else args).decode()
-        made = ToolCall(id=name, name=_word(call.get("name")), arguments=arguments)
-        self._kept.append(_Kept({**part, "functionCall": {**call, "id": name}} if given else part, ""))
+        made = ToolCall(id=name, name=as_word(call.get("name")), arguments=arguments)
+        if call.get("id") != (name if given else None):
+            call = {field: value for field, value in call.items() if field != "id"} | ({"id": name} if given else {})
+            part = {**part, "functionCall": call}
+        self._kept.append(_Kept(part, ""))
         self._said.append(made)
         self._calls += 1
         return CallDelta(index=self._calls - 1, id=made.id, name=made.name, arguments=arguments)
@@ -196,7 +189,7 @@ class ReplyAssembler:
 
 def _finish(value: Json) -> str:
     """The reason to stop that a chunk gives."""
-    reason = next((_word(_object(one).get("finishReason")) for one in _list(value.get("candidates"))), "")
+    reason = next((as_word(as_object(one).get("finishReason")) for one in as_list(value.get("candidates"))), "")
     return "" if reason == NO_REASON else reason
 
 
@@ -207,19 +200,3 @@ def _unique(given: str, taken: set[str]) -> str:
     while f"{stem}{number}" in taken:
         number += 1
     return f"{stem}{number}"
-
-
-def _object(value: Any) -> Json:
-    return cast(Json, value) if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast(list[Any], value) if isinstance(value, list) else []
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and 0 < value <= MOST_TOKENS else 0

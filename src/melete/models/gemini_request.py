@@ -9,7 +9,7 @@ from melete.core.event import ToolSchema
 from melete.core.message import Audio, File, Image, Message, Text, ToolCall, ToolResult
 from melete.core.model import ModelRequest
 from melete.core.plugin import Lazy
-from melete.models.encoder import EMPTY, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object
+from melete.models.encoder import EMPTY, OPENING, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object, valid_name
 from melete.models.spec import ModelSpec, Quirks
 
 Json = dict[str, Any]
@@ -18,6 +18,7 @@ UNNAMED = "unnamed_call_"
 """How ids begin that are ours: the API gave the call none, and is sent none."""
 UNSIGNED = "skip_thought_signature_validator"
 """What the API takes in the place of the signature of a call that another model made."""
+LONGEST_NAME = 128
 MODES = {"none": "NONE", "required": "ANY"}
 LEVELS = {"none": "minimal"}
 BUDGETS = {"none": 0, "minimal": 512, "low": 1024, "medium": 8192, "high": 24_576, "xhigh": 24_576}
@@ -62,11 +63,18 @@ class RequestEncoder(Encoder):
             yield self.encode({"parts": system})
             yield b","
         messages = self.joined(request.messages).data
-        before = self.paired([self.encoded(message) for message in request.prefill])[0]
+        head = self._head(request)
         yield b'"contents":['
-        yield b",".join(data for data, _ in before)
-        yield b"," if before and messages else b""
+        yield head
+        yield b"," if head and messages else b""
         yield messages
+
+    def _head(self, request: ModelRequest) -> bytes:
+        """The prefilled messages. A conversation begins with a user's words, whatever is left of it."""
+        first = next(iter((*request.prefill, *request.messages)), None)
+        parts = [self._user([{"text": OPENING}])] if first is not None and first.role == "assistant" else []
+        parts += [data for data, _ in self.paired([self.encoded(message) for message in request.prefill])[0]]
+        return b",".join(parts)
 
     def _system(self, request: ModelRequest) -> Iterator[Json]:
         """The system text, block by block; what this request alone says comes last."""
@@ -165,7 +173,7 @@ class RequestEncoder(Encoder):
         return Encoded(message=message, results=results, after=(self._user(others),) if others else ())
 
     def _result(self, call: str, name: str, response: Json) -> bytes:
-        return self.encode({"functionResponse": {**self._id(call), "name": name, "response": response}})
+        return self.encode({"functionResponse": {**self._id(call), "name": _name(name), "response": response}})
 
     def _id(self, call: str) -> Json:
         """The field that names a call; a dialect that takes no message back as it came knows calls by their order."""
@@ -191,7 +199,7 @@ class RequestEncoder(Encoder):
             match part:
                 case Text(text=text) if text:
                     yield {"text": text}
-                case Image() if not self.spec.can.images:
+                case Image() if not self.takes_images:
                     yield {"text": "(an image was left out: this model takes none)"}
                 case Image(data="", media_type=kind, url=url):
                     yield {"fileData": {"mimeType": kind, "fileUri": url}}
@@ -211,7 +219,7 @@ class RequestEncoder(Encoder):
         elif (
             not (quirks.ascii or quirks.dummy_signatures)
             and (message.calls or message.text)
-            and all(arguments_object(call.arguments) is not None for call in message.calls)
+            and all(arguments_object(c.arguments) is not None and c.name == _name(c.name) for c in message.calls)
         ):
             return bytes(body)
         else:
@@ -222,17 +230,19 @@ class RequestEncoder(Encoder):
         for part in message.parts:
             if isinstance(part, ToolCall):
                 args = arguments_object(part.arguments) or {}
-                yield {"functionCall": {**self._id(part.id), "name": part.name, "args": args}}
+                yield {"functionCall": {**self._id(part.id), "name": _name(part.name), "args": args}}
             else:
                 yield from self._content((part,))
 
 
 def _mended(content: Json, *, sign: bool) -> Json:
-    """A model's content as the API takes it back: never empty, arguments as objects, and the first call signed if need be."""
+    """A model's content as the API takes it back: never empty, names in its alphabet, arguments as objects, the first call signed if need be."""
     parts = cast(list[Json], content["parts"])
     for part in parts:
-        if (call := part.get("functionCall")) is None:
+        if not isinstance(call := part.get("functionCall"), dict):
             continue
+        call = cast(Json, call)
+        call["name"] = _name(str(call.get("name") or ""))
         if not isinstance(call.get("args", {}), dict):
             call["args"] = {}
         if sign:
@@ -241,6 +251,10 @@ def _mended(content: Json, *, sign: bool) -> Json:
     if not any(map(_says, parts)):
         parts.append({"text": EMPTY})
     return content
+
+
+def _name(name: str) -> str:
+    return valid_name(name, most=LONGEST_NAME, also=".:")
 
 
 def _says(part: Json) -> bool:

@@ -9,6 +9,10 @@ from melete.core.message import ToolCall
 
 Json = dict[str, Any]
 
+SHORT = 200
+"""Characters of arguments that may be read with every piece; servers that repeat a call's name make that necessary."""
+ENDS = ("}", "]", '"')
+
 
 class _Call:
     """A call as far as it has come."""
@@ -18,6 +22,7 @@ class _Call:
         self.id = ""
         self.name = ""
         self.pieces: list[str] = []
+        self.size = 0
         self.more: Json = {}
         self.more_function: Json = {}
 
@@ -27,7 +32,9 @@ class _Call:
 
     @property
     def whole(self) -> bool:
-        """Whether the arguments are complete JSON."""
+        """Whether the arguments are complete JSON; long ones are only read where they end as such."""
+        if self.size > SHORT and not self.pieces[-1].rstrip().endswith(ENDS):
+            return False
         try:
             msgspec.json.decode(self.arguments)
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -61,6 +68,7 @@ class CallAssembler:
             and arguments
             and call.id
             and call_id == call.id
+            and len(arguments) == call.size
             and arguments == call.arguments
             and call.whole
         ):
@@ -74,6 +82,7 @@ class CallAssembler:
         call.name = _name(call, name)
         if arguments:
             call.pieces.append(arguments)
+            call.size += len(arguments)
         call.more.update((k, v) for k, v in piece.items() if k not in ("index", "id", "function") and v is not None)
         call.more_function.update(
             (k, v) for k, v in function.items() if k not in ("name", "arguments") and v is not None

@@ -5,22 +5,21 @@ that came, to be sent back as it is.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
-from melete.core.event import CallDelta, Delta, Reply, TextDelta, ThinkingDelta
-from melete.core.message import Message, Part, Text, Thinking, ToolCall, Usage, Wire
+from melete.core.event import CallDelta, Delta, TextDelta, ThinkingDelta
+from melete.core.message import Message, Part, Text, Thinking, Usage, Wire
+from melete.models.loose import Json, Stop, as_count, as_object, as_word
 from melete.models.openai_calls import CallAssembler
 from melete.models.openai_request import WIRE
-
-Stop = Literal["end", "tool_calls", "length", "content_filter", "other"]
-Json = dict[str, Any]
+from melete.models.restated import Growing
 
 STREAMED = ("content", "refusal", "reasoning", "reasoning_content")
-MOST_TOKENS = 1_000_000_000
-"""A larger count is none: some servers send what a number below zero becomes without a sign."""
 THINKING = ("reasoning_content", "reasoning")
+LISTED = ("content", "reasoning_details")
+"""What grows item by item; a value of another form says nothing."""
 STOPS: dict[str, Stop] = {
     "stop": "end",
     "end_turn": "end",
@@ -52,14 +51,15 @@ class ReplyAssembler:
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._thinking_field = ""
-        self._streams: dict[str, list[str]] = {}
+        self._streams: dict[str, Growing] = {}
+        self._detailed: dict[Any, Growing] = {}
         self._calls = CallAssembler(taken=taken)
 
     def told(self, name: str, value: Json) -> Any:
         """The error in a chunk, wherever servers put it."""
         told: Any = value.get("error")
         if not told:
-            for choice in map(_object, _list(value.get("choices"))):
+            for choice in map(as_object, _list(value.get("choices"))):
                 if choice.get("finish_reason") == "error":
                     told = choice.get("error") or "the provider broke off"
         return told or (value if name == "error" else None)
@@ -74,18 +74,18 @@ class ReplyAssembler:
 
     def feed(self, value: Json) -> Iterator[Delta]:
         """Take one chunk and yield what is new in it."""
-        self.model = _word(value.get("model")) or self.model
-        self.id = _word(value.get("id")) or self.id
+        self.model = as_word(value.get("model")) or self.model
+        self.id = as_word(value.get("id")) or self.id
         self._count(value)
         choices = _list(value.get("choices"))
         if not choices:
             return
         self.began = True
-        choice = _object(choices[0])
+        choice = as_object(choices[0])
         self._count(choice)
-        delta = _object(choice.get("delta")) or _object(choice.get("message"))
+        delta = as_object(choice.get("delta")) or as_object(choice.get("message"))
         yield from self._delta(delta)
-        self.finish = _word(choice.get("finish_reason")) or self.finish
+        self.finish = as_word(choice.get("finish_reason")) or self.finish
 
     @property
     def empty(self) -> bool:
@@ -99,9 +99,8 @@ class ReplyAssembler:
 
     def message(self) -> Message:
         """The finished message with the provider's own inside."""
-        for name, pieces in self._streams.items():
-            if joined := "".join(pieces):
-                self._body[name] = joined
+        for name, stream in self._streams.items():
+            self._body[name] = stream.text
         calls = self._calls.finished()
         if calls:
             self._body["tool_calls"] = [body for _, body in calls]
@@ -115,23 +114,10 @@ class ReplyAssembler:
         body = msgspec.Raw(msgspec.json.encode(self._body))
         return Message(role="assistant", parts=tuple(parts), wire=Wire(name=WIRE, body=body, provider=self._provider))
 
-    def reply(self, *, provider: str, request_id: str, seconds: float, first_token_seconds: float) -> Reply:
-        """The finished answer; the caller has made sure that it is whole."""
-        message = self.message()
-        return Reply(
-            message=message,
-            stop=self._stop(message.calls),
-            usage=self.usage,
-            model=self.model,
-            provider=provider,
-            request_id=request_id or self.id,
-            seconds=seconds,
-            first_token_seconds=first_token_seconds,
-        )
-
-    def _stop(self, calls: tuple[ToolCall, ...]) -> Stop:
-        stop = STOPS.get(self.finish.lower(), "other")
-        return "tool_calls" if calls and stop in ("end", "other") else stop
+    @property
+    def stop(self) -> Stop:
+        """The reason to stop in our words, calls left aside."""
+        return STOPS.get(self.finish.lower(), "other")
 
     def _delta(self, delta: Json) -> Iterator[Delta]:
         for name, value in delta.items():
@@ -145,7 +131,7 @@ class ReplyAssembler:
                 yield from self._items(value)  # pyright: ignore[reportUnknownArgumentType]
             elif name == "reasoning_details" and isinstance(value, list):
                 yield from self._details(value)  # pyright: ignore[reportUnknownArgumentType]
-            else:
+            elif name not in LISTED:
                 self._body[name] = value
 
     def _streamed(self, name: str, text: str) -> Iterator[Delta]:
@@ -154,30 +140,35 @@ class ReplyAssembler:
         if name == "content" and self._body["content"] is not None:
             yield from self._items([{"type": "text", "text": text}])
             return
-        self._streams.setdefault(name, []).append(text)
+        stream = self._streams.setdefault(name, Growing())
+        new = stream.add(text)
         if name in THINKING:
-            yield from self._think(name, text)
-        else:
-            self._text.append(text)
-            yield TextDelta(text=text)
+            yield from self._think(name, new, stream=stream)
+        elif new:
+            self._text.append(new)
+            if stream.anew:
+                self._text = [stream.text]
+            yield TextDelta(text=new)
 
-    def _think(self, field: str, text: str) -> Iterator[Delta]:
+    def _think(self, field: str, text: str, *, stream: Growing | None = None) -> Iterator[Delta]:
         """Show reasoning once: servers send the same words under several names."""
         self._thinking_field = self._thinking_field or field
         if text and field == self._thinking_field:
             self._thinking.append(text)
+            if stream and stream.anew:
+                self._thinking = [stream.text]
             yield ThinkingDelta(text=text)
 
     def _items(self, items: list[Any]) -> Iterator[Delta]:
         """Content that comes as a list of typed items, thinking among them."""
         if self._body["content"] is None:
-            before = "".join(self._streams.pop("content", ()))
+            before = self._streams.pop("content", Growing()).text
             self._body["content"] = [{"type": "text", "text": before}] if before else []
         kept: list[Json] = self._body["content"]
-        for item in map(_object, items):
-            text = _word(item.get("text"))
+        for item in map(as_object, items):
+            text = as_word(item.get("text"))
             thought = "".join(
-                _word(i if isinstance(i, str) else _object(i).get("text")) for i in _list(item.get("thinking"))
+                as_word(i if isinstance(i, str) else as_object(i).get("text")) for i in _list(item.get("thinking"))
             )
             _merge(kept, item, joined=("text", "thinking"))
             if thought:
@@ -188,38 +179,46 @@ class ReplyAssembler:
 
     def _details(self, details: list[Any]) -> Iterator[Delta]:
         kept: list[Json] = self._body.setdefault("reasoning_details", [])
-        for detail in map(_object, details):
-            _merge(kept, detail, joined=("text", "summary", "data"))
-            if text := _word(detail.get("text")) or _word(detail.get("summary")):
-                yield from self._think("reasoning_details", text)
+        for detail in map(as_object, details):
+            field = next((name for name in ("text", "summary") if as_word(detail.get(name))), "")
+            stream = self._detailed.setdefault((detail.get("index"), detail.get("type")), Growing())
+            new = stream.add(detail[field]) if field else ""
+            if stream.anew and (one := _continued(kept, detail)):
+                one[field] = stream.text.removesuffix(new)
+            _merge(kept, {**detail, field: new} if field else detail, joined=("text", "summary", "data"))
+            yield from self._think("reasoning_details", new, stream=stream)
 
     def _call_deltas(self, value: Any) -> Iterator[CallDelta]:
-        for piece in map(_object, _list(value)):
+        for piece in map(as_object, _list(value)):
             delta = self._calls.feed(piece)
             if delta is not None:
                 yield delta
 
     def _count(self, holder: Json) -> None:
-        usage = _object(holder.get("usage")) or _object(_object(holder.get("x_groq")).get("usage"))
+        usage = as_object(holder.get("usage")) or as_object(as_object(holder.get("x_groq")).get("usage"))
         if usage:
             self.usage = counted(usage)
 
 
 def counted(usage: Json) -> Usage:
     """The five classes out of a server's usage object, whichever names it uses."""
-    prompt = _count(usage.get("prompt_tokens")) or _count(usage.get("input_tokens"))
-    details = _object(usage.get("prompt_tokens_details")) or _object(usage.get("input_tokens_details"))
-    read = _count(details.get("cached_tokens")) or _count(usage.get("prompt_cache_hit_tokens"))
-    read = read or _count(usage.get("cached_tokens")) or _count(usage.get("cache_read_input_tokens"))
-    write = _count(details.get("cache_creation_tokens")) or _count(details.get("cache_write_tokens"))
-    write = write or _count(usage.get("cache_creation_input_tokens"))
-    spoken = _object(usage.get("completion_tokens_details")) or _object(usage.get("output_tokens_details"))
+    prompt = as_count(usage.get("prompt_tokens")) or as_count(usage.get("input_tokens"))
+    details = as_object(usage.get("prompt_tokens_details")) or as_object(usage.get("input_tokens_details"))
+    read = as_count(details.get("cached_tokens")) or as_count(usage.get("prompt_cache_hit_tokens"))
+    read = read or as_count(usage.get("cached_tokens")) or as_count(usage.get("cache_read_input_tokens"))
+    write = as_count(details.get("cache_creation_tokens")) or as_count(details.get("cache_write_tokens"))
+    write = write or as_count(usage.get("cache_creation_input_tokens"))
+    spoken = as_object(usage.get("completion_tokens_details")) or as_object(usage.get("output_tokens_details"))
+    output = as_count(usage.get("completion_tokens")) or as_count(usage.get("output_tokens"))
+    thought = as_count(spoken.get("reasoning_tokens"))
+    if thought and as_count(usage.get("total_tokens")) == prompt + output + thought:
+        output += thought  # some servers count reasoning beside the completion
     return Usage(
         input=max(0, prompt - read - write),
-        output=_count(usage.get("completion_tokens")) or _count(usage.get("output_tokens")),
+        output=output,
         cache_read=read,
         cache_write=write,
-        reasoning=_count(spoken.get("reasoning_tokens")),
+        reasoning=thought,
     )
 
 
@@ -250,19 +249,7 @@ def _continued(kept: list[Json], piece: Json) -> Json | None:
     return found
 
 
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
 def _list(value: Any) -> list[Any]:
     if value is None:
         return []
     return value if isinstance(value, list) else [value]  # pyright: ignore[reportUnknownVariableType]
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int:
-    return int(value) if isinstance(value, int | float) and 0 < value <= MOST_TOKENS else 0

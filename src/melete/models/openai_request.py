@@ -1,19 +1,27 @@
 """Requests of the `openai-chat` wire: `{"model", "tools", "messages", …the rest}`. Part: models."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from melete.core.event import ToolSchema
-from melete.core.message import Audio, File, Image, Message, Text, ToolCall, ToolResult
+from melete.core.message import Audio, File, Image, Message, Text, Thinking, ToolCall, ToolResult
 from melete.core.model import ModelRequest
-from melete.models.encoder import EMPTY, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object, marked
+from melete.core.plugin import Lazy
+from melete.models.encoder import EMPTY, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object, marked, valid_name
 from melete.models.spec import ModelSpec, Quirks
 
 WIRE = "openai-chat"
 MARKER = {"type": "ephemeral"}
 INSIDE = len(b"}]}")
+TOLD, ASKED = b'{"role":"tool"', b'{"role":"user"'
+BRIDGE = b'{"role":"assistant","content":"(the results are noted)"}'
+REASONING = ("reasoning_content", "reasoning", "reasoning_details")
+NO_THOUGHT = " "
+"""What stands in the place of a thought that there is none of: servers that insist on one refuse an empty text."""
+_SHORT = r"[A-Za-z0-9]{9}"
 
 
 class RequestEncoder(Encoder):
@@ -144,7 +152,18 @@ class RequestEncoder(Encoder):
 
     def _result(self, call: str, text: str) -> bytes:
         content = [{"type": "text", "text": text}] if self._marks else text
-        return self.encode({"role": "tool", "tool_call_id": call, "content": content})
+        return self.encode({"role": "tool", "tool_call_id": self._id(call), "content": content})
+
+    def _id(self, call: str) -> str:
+        """The call's id as the server takes it; the same id always gives the same one."""
+        if not self.quirks.short_ids or re.fullmatch(_SHORT, call):
+            return call
+        digest = Lazy[Callable[[bytes], Any]]("hashlib:sha256").load()(call.encode("utf-8", "replace"))
+        return digest.hexdigest()[:9]
+
+    def between(self, before: bytes, after: bytes) -> bytes:
+        """A message of the model's between a result and a user's words, for servers that refuse those side by side."""
+        return BRIDGE if self.quirks.bridged and before.startswith(TOLD) and after.startswith(ASKED) else b""
 
     def unanswered(self, call: ToolCall) -> bytes:
         """A tool message that says that there was no result."""
@@ -163,7 +182,7 @@ class RequestEncoder(Encoder):
             match part:
                 case Text(text=text) if text:
                     yield {"type": "text", "text": text}
-                case Image() if not self.spec.can.images:
+                case Image() if not self.takes_images:
                     yield {"type": "text", "text": "(an image was left out: this model takes none)"}
                 case Image(data=data, media_type=kind, url=url):
                     yield {"type": "image_url", "image_url": {"url": f"data:{kind};base64,{data}" if data else url}}
@@ -176,21 +195,30 @@ class RequestEncoder(Encoder):
                     pass
 
     def _assistant(self, message: Message) -> bytes:
-        body = self.replayable(message)
+        body, quirks = self.replayable(message), self.quirks
         if body is None:
-            return self.encode(_rebuilt(message))
+            return self.encode(self._put(_rebuilt(message), message))
         sound = bool(message.calls or message.text) and all(
-            arguments_object(c.arguments) is not None for c in message.calls
+            arguments_object(c.arguments) is not None and c.name == valid_name(c.name) for c in message.calls
         )
-        if sound and not self.quirks.ascii:
+        if sound and not (quirks.ascii or quirks.reasoning_back or quirks.short_ids):
             return bytes(body)
-        return self.encode(_mended(msgspec.json.decode(body)))
+        return self.encode(self._put(_mended(msgspec.json.decode(body)), message))
+
+    def _put(self, body: dict[str, Any], message: Message) -> dict[str, Any]:
+        """The model's message as this server insists on it: with the thoughts that led to it, and ids of its form."""
+        if self.quirks.reasoning_back and not any(body.get(name) for name in REASONING):
+            thoughts = "\n\n".join(p.text for p in message.parts if isinstance(p, Thinking))
+            body["reasoning_content"] = thoughts if thoughts.strip() else NO_THOUGHT
+        for call in body.get("tool_calls") or ():
+            call["id"] = self._id(call["id"])
+        return body
 
 
 def _rebuilt(message: Message) -> dict[str, Any]:
     body: dict[str, Any] = {"role": "assistant", "content": message.text or None}
     calls = [
-        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": _arguments(c.arguments)}}
+        {"id": c.id, "type": "function", "function": {"name": valid_name(c.name), "arguments": _arguments(c.arguments)}}
         for c in message.calls
     ]
     if calls:
@@ -201,9 +229,10 @@ def _rebuilt(message: Message) -> dict[str, Any]:
 
 
 def _mended(body: dict[str, Any]) -> dict[str, Any]:
-    """A provider's message as servers take it back: never empty, and with arguments that are JSON objects."""
+    """A provider's message as servers take it back: never empty, names in the alphabet, arguments JSON objects."""
     for call in body.get("tool_calls") or ():
-        call["function"]["arguments"] = _arguments(call["function"]["arguments"])
+        function = call["function"]
+        function |= {"name": valid_name(function["name"]), "arguments": _arguments(function["arguments"])}
     if not body.get("tool_calls") and not body.get("content"):
         body["content"] = EMPTY
     return body

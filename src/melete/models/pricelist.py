@@ -35,6 +35,8 @@ NO_CHAT = (
     "rerank", "transcribe", "tts", "whisper",
 )  # fmt: skip
 """Parts of the names of what does not chat, for lists that do not say it."""
+NOT_SOLD = (("openai", "gpt-oss-"),)
+"""Makers, and how the names of models begin that they give away and do not serve."""
 FIREWORKS = "accounts/fireworks/models/"
 
 
@@ -116,7 +118,7 @@ def _foreign(data: bytes, vendors: Collection[str], today: str) -> List:
             f"that is no list of models: it begins with {start!r}", next="check the address or the file"
         ) from error
     if isinstance(value, list):
-        return List(rows=_kept(_genai_prices(cast("list[Any]", value)), vendors), kept_by="genai-prices")
+        return List(rows=_kept(_genai_prices(cast("list[Any]", value), today), vendors), kept_by="genai-prices")
     entries = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if any(isinstance(_field(entry, "models"), dict) for entry in entries.values()):
         return List(rows=_kept(_models_dev(entries), vendors), kept_by="models.dev")
@@ -191,20 +193,21 @@ def _litellm(entries: Mapping[str, Any], today: str) -> Iterator[Row]:
 
 
 def _taken_name(vendor: str, name: str) -> str:
-    """The name as the vendor takes it; empty for prices of a region, of a size or of tuning."""
+    """The name as the vendor takes it; empty for prices of a region, of a size or of tuning, and for what it does not sell."""
     if vendor == "fireworks":
         if name.startswith("fireworks-ai-"):
             return ""
         return name if "/" in name else f"{FIREWORKS}{name}"
     if vendor == "azure" and "/" in name:
         return ""
-    return "" if name.startswith("ft:") else name
+    given_away = any(vendor == maker and name.startswith(start) for maker, start in NOT_SOLD)
+    return "" if given_away or name.startswith("ft:") else name
 
 
 # ---- genai-prices ----------------------------------------------------------------------------------------------------
 
 
-def _genai_prices(entries: Iterable[Any]) -> Iterator[Row]:
+def _genai_prices(entries: Iterable[Any], today: str) -> Iterator[Row]:
     for entry in entries:
         vendor, _, host = str(_field(entry, "id") or "").partition("_")
         for model in _listed(_field(entry, "models")):
@@ -214,7 +217,7 @@ def _genai_prices(entries: Iterable[Any]) -> Iterator[Row]:
             window = _tokens(_field(model, "context_window"))
             if window is None and _ours_is(vendor) not in RESELLERS:  # old, or no name that the vendor takes
                 continue
-            price = _genai_price(_field(model, "prices"))
+            price = _genai_price(_field(model, "prices"), today)
             free = name.endswith(":free")
             yield Row(
                 provider=_ours_is(vendor),
@@ -227,14 +230,19 @@ def _genai_prices(entries: Iterable[Any]) -> Iterator[Row]:
             )
 
 
-def _genai_price(prices: Any) -> Mapping[str, Any]:
-    """The standing price: of several, the last without a condition, else the first."""
+def _genai_price(prices: Any, today: str) -> Mapping[str, Any]:
+    """The standing price: of several, the last that holds all day and has begun, else the first."""
     several = _listed(prices)
     if several:
-        standing = [one for one in several if not _field(one, "constraint")]
-        prices = _field((standing or several)[-1 if standing else 0], "prices")
+        standing = [one for one in several if _stands(_field(one, "constraint"), today)]
+        prices = _field((standing or several[:1])[-1], "prices")
     plain = ((name, _field(value, "base") if isinstance(value, dict) else value) for name, value in _items(prices))
     return dict(plain)
+
+
+def _stands(condition: Any, today: str) -> bool:
+    begins = _field(condition, "start_date")
+    return not condition or (isinstance(begins, str) and begins <= today)
 
 
 # ---- values that anybody may have written -----------------------------------------------------------------------------

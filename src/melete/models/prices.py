@@ -30,7 +30,10 @@ LIKE = {"nous": "openrouter", "azure": "openai"}
 """Vendors that take another's names."""
 
 PASSES_ON = ("openrouter",)
-"""Vendors that charge what the maker charges."""
+"""Vendors that charge what the maker charges, where nobody but the maker serves his models."""
+
+SERVED_BY_MAKER = ("anthropic", "google", "openai", "xai")
+"""Makers who keep their weights to themselves; open ones cost something else at every host."""
 
 COLUMNS = 7
 """What stands behind the name."""
@@ -64,7 +67,7 @@ def lookup(data: bytes, provider: str, model: str) -> Capabilities | None:
 
     Names are tried as they are, without a variant (`:free`), without `-latest` or a date, with dots for dashes, and last
     without regard to case. A window that a reseller's line lacks is the maker's; prices are the vendor's own, or the maker's
-    where the vendor passes them on. A `:free` variant costs nothing.
+    where the vendor passes them on and no other host can serve the model. A `:free` variant costs nothing.
     """
     own = find(data, provider, model)
     if own is None or own.context is None or not own.priced:
@@ -214,7 +217,8 @@ def _completed(own: Row | None, other: Row | None, provider: str) -> Row | None:
     if other is None:
         return own
     row = own or Row(provider=provider, name=other.name)
-    price = other if not row.priced and provider in PASSES_ON else row
+    alike = provider in PASSES_ON and other.provider in SERVED_BY_MAKER
+    price = other if alike and not row.priced else row
     fact = other if row.context is None else row
     return Row(
         provider=row.provider,

@@ -5,18 +5,16 @@ the next request as it came. What servers leave out of their last word (some sen
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
-from melete.core.event import CallDelta, Delta, Reply, TextDelta, ThinkingDelta
+from melete.core.event import CallDelta, Delta, TextDelta, ThinkingDelta
 from melete.core.message import Message, Part, Text, Thinking, ToolCall, Usage, Wire
+from melete.models.loose import Json, Stop, as_list, as_object, as_word
 from melete.models.openai_calls import unique
 from melete.models.openai_reply import counted
 from melete.models.responses_request import WIRE
-
-Stop = Literal["end", "tool_calls", "length", "content_filter", "other"]
-Json = dict[str, Any]
 
 STOPS: dict[str, Stop] = {
     "completed": "end",
@@ -35,6 +33,8 @@ STREAMS = {
     "response.function_call_arguments": ("function_call", "arguments"),
 }
 """The events that bring an item's text: which type of item it is, and which of its texts."""
+SAID_IN = {"message": "content", "function_call": "arguments"}
+"""Where an item says what it says."""
 ENDS = ("response.completed", "response.incomplete", "response.done")
 BROKEN = ("failed", "cancelled")
 BREAK = "\n\n"
@@ -53,7 +53,7 @@ class _Item:
 
     @property
     def kind(self) -> str:
-        return _word(self.body.get("type"))
+        return as_word(self.body.get("type"))
 
     def texts(self, *names: str) -> list[str]:
         """Its texts of these names in order."""
@@ -101,7 +101,7 @@ class ReplyAssembler:
         kind = value.get("type")
         if kind == "error" or name == "error":
             return value.get("error") or value
-        answer = _object(value.get("response")) or value
+        answer = as_object(value.get("response")) or value
         if kind in ("response.failed", "response.cancelled") or answer.get("status") in BROKEN:
             return answer.get("error") or "the provider broke off"
         return value.get("error")
@@ -115,7 +115,7 @@ class ReplyAssembler:
 
     def feed(self, value: Json) -> Iterator[Delta]:
         """Take one event and yield what is new in it."""
-        kind = _word(value.get("type"))
+        kind = as_word(value.get("type"))
         self.began = self.began or kind.startswith("response.")
         stem, _, what = kind.rpartition(".")
         if stem in STREAMS:
@@ -123,8 +123,8 @@ class ReplyAssembler:
         elif stem == "response.output_item":
             yield from self._item_event(value, done=what == "done")
         elif kind in ENDS:
-            yield from self._answer(_object(value.get("response")), incomplete=kind == "response.incomplete")
-        elif answer := _object(value.get("response")):
+            yield from self._answer(as_object(value.get("response")), incomplete=kind == "response.incomplete")
+        elif answer := as_object(value.get("response")):
             self._note(answer)
 
     @property
@@ -165,59 +165,46 @@ class ReplyAssembler:
         wire = Wire(name=WIRE, body=msgspec.Raw(msgspec.json.encode(body)), provider=self._provider)
         return Message(role="assistant", parts=(*parts, *calls), wire=wire)
 
-    def reply(self, *, provider: str, request_id: str, seconds: float, first_token_seconds: float) -> Reply:
-        """The finished answer; the caller has made sure that it is whole."""
-        message = self.message()
-        return Reply(
-            message=message,
-            stop=self._stop(message.calls),
-            usage=self.usage,
-            model=self.model,
-            provider=provider,
-            request_id=request_id or self.id,
-            seconds=seconds,
-            first_token_seconds=first_token_seconds,
-        )
-
-    def _stop(self, calls: tuple[ToolCall, ...]) -> Stop:
+    @property
+    def stop(self) -> Stop:
+        """The reason to stop in our words, calls left aside."""
         stop = STOPS.get(self.finish, "other")
-        if stop not in ("end", "other"):
-            return stop
-        if calls:
-            return "tool_calls"
-        return "content_filter" if any(item.texts("refusal") for item in self._items) else stop
+        refused = not self._calls and any(item.texts("refusal") for item in self._items)
+        return "content_filter" if refused and stop in ("end", "other") else stop
 
     # ---- events -----------------------------------------------------------------------------------------------------
 
     def _note(self, answer: Json) -> None:
-        self.model = _word(answer.get("model")) or self.model
-        self.id = _word(answer.get("id")) or self.id
-        if usage := _object(answer.get("usage")):
+        self.model = as_word(answer.get("model")) or self.model
+        self.id = as_word(answer.get("id")) or self.id
+        if usage := as_object(answer.get("usage")):
             self.usage = counted(usage)
 
     def _answer(self, answer: Json, *, incomplete: bool = False) -> Iterator[Delta]:
         """Take the whole answer: the truth, as long as it says anything that has not been said before."""
         self._note(answer)
-        output = [cast(Json, one) for one in _list(answer.get("output")) if isinstance(one, dict)]
+        output = [cast(Json, one) for one in as_list(answer.get("output")) if isinstance(one, dict)]
         if output and (self.empty or any(_says(one) for one in output)):
             before, self._items = self._items, []
+            kinds = {as_word(body.get("type")) for body in output}
             for place, body in enumerate(output):
                 item = _matching(before, place, body) or self._new(place, body)
                 before = [one for one in before if one is not item]
                 self._items.append(item)
                 yield from self._finish(item, body)
-        status = _word(answer.get("status")) or ("incomplete" if incomplete else "completed")
+            self._items += [one for one in before if one.final and one.kind not in kinds and _says(one.body)]
+        status = as_word(answer.get("status")) or ("incomplete" if incomplete else "completed")
         if status == "incomplete":
-            self.finish = _word(_object(answer.get("incomplete_details")).get("reason")) or status
+            self.finish = as_word(as_object(answer.get("incomplete_details")).get("reason")) or status
         elif status == "completed":
             self.finish = status
 
     def _item_event(self, value: Json, *, done: bool) -> Iterator[Delta]:
-        body = _object(value.get("item"))
-        kind = _word(body.get("type"))
+        body = as_object(value.get("item"))
+        kind = as_word(body.get("type"))
         if not kind:
             return
-        item = self._find(value, kind, item_id=_word(body.get("id")))
+        item = self._find(value, kind, item_id=as_word(body.get("id")))
         if item is None:
             item = self._add(value, body)
         if done:
@@ -227,17 +214,17 @@ class ReplyAssembler:
 
     def _text(self, kind: str, name: str, value: Json, *, done: bool) -> Iterator[Delta]:
         """A piece of one of an item's texts, or, when it is done, the whole of it."""
-        item_id = _word(value.get("item_id"))
+        item_id = as_word(value.get("item_id"))
         item = self._find(value, kind, item_id=item_id)
         if item is None:
             item = self._add(value, {"type": kind, **({"id": item_id} if item_id else {})})
         number = _number(value.get("summary_index" if name == "summary" else "content_index"))
         key = (name, 0 if number is None or name == "arguments" else number)
         if not done:
-            yield from self._grow(item, key, _word(value.get("delta")))
+            yield from self._grow(item, key, as_word(value.get("delta")))
             return
         whole = value.get(name if name in ("refusal", "arguments") else "text")
-        yield from self._rest(item, key, _word(whole))
+        yield from self._rest(item, key, as_word(whole))
 
     def _finish(self, item: _Item, body: Json) -> Iterator[Delta]:
         """Take an item's finished form; what of it has not been shown is shown now."""
@@ -245,13 +232,16 @@ class ReplyAssembler:
             yield from self._announce(item, body)
         for key, text in texts_of(body).items():
             yield from self._rest(item, key, text)
+        left_out = SAID_IN.get(item.kind)
+        if left_out and not any(texts_of(body).values()):
+            body = {**body, left_out: item.finished().get(left_out)}
         item.body, item.final = body, True
 
     def _announce(self, item: _Item, body: Json) -> Iterator[Delta]:
         """Show a call's id and name, once."""
-        if not item.announced and (name := _word(body.get("name"))):
+        if not item.announced and (name := as_word(body.get("name"))):
             item.announced = True
-            yield CallDelta(index=item.call, id=_word(body.get("call_id")), name=name)
+            yield CallDelta(index=item.call, id=as_word(body.get("call_id")), name=name)
 
     def _rest(self, item: _Item, key: tuple[str, int], whole: str) -> Iterator[Delta]:
         shown = "".join(item.pieces.get(key, ()))
@@ -308,18 +298,18 @@ def texts_of(body: Json) -> dict[tuple[str, int], str]:
     if body.get("type") == "function_call":
         return {("arguments", 0): _arguments(body.get("arguments"))}
     found: dict[tuple[str, int], str] = {}
-    for number, part in enumerate(map(_object, _list(body.get("summary")))):
-        found["summary", number] = _word(part.get("text"))
+    for number, part in enumerate(map(as_object, as_list(body.get("summary")))):
+        found["summary", number] = as_word(part.get("text"))
     content = body.get("content")
     if isinstance(content, str):
         return {**found, ("text", 0): content}
-    for number, part in enumerate(map(_object, _list(content))):
+    for number, part in enumerate(map(as_object, as_list(content))):
         if body.get("type") == "reasoning":
-            found["thought", number] = _word(part.get("text"))
+            found["thought", number] = as_word(part.get("text"))
         elif "refusal" in part:
-            found["refusal", number] = _word(part["refusal"])
+            found["refusal", number] = as_word(part["refusal"])
         else:
-            found["text", number] = _word(part.get("text"))
+            found["text", number] = as_word(part.get("text"))
     return found
 
 
@@ -336,24 +326,12 @@ def _matching(items: list[_Item], place: int, body: Json) -> _Item | None:
 
 
 def _call(form: Json, taken: set[str]) -> ToolCall:
-    call_id = unique(_word(form.get("call_id")) or _word(form.get("id")), taken)
-    return ToolCall(id=call_id, name=_word(form.get("name")), arguments=_arguments(form.get("arguments")))
+    call_id = unique(as_word(form.get("call_id")) or as_word(form.get("id")), taken)
+    return ToolCall(id=call_id, name=as_word(form.get("name")), arguments=_arguments(form.get("arguments")))
 
 
 def _arguments(value: Any) -> str:
     return (value or "") if isinstance(value, str) or value is None else msgspec.json.encode(value).decode()
-
-
-def _object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
-
-
-def _word(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _number(value: Any) -> int | None:

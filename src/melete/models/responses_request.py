@@ -13,7 +13,7 @@ from melete.core.event import ToolSchema
 from melete.core.message import Audio, File, Image, Message, Text, ToolCall, ToolResult
 from melete.core.model import ModelRequest
 from melete.core.plugin import Lazy
-from melete.models.encoder import EMPTY, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object
+from melete.models.encoder import EMPTY, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object, valid_name
 from melete.models.spec import ModelSpec, Quirks
 
 WIRE = "openai-responses"
@@ -23,7 +23,6 @@ ENCRYPTED = "reasoning.encrypted_content"
 Json = dict[str, Any]
 
 _ID = r"[!-~]{1,64}"
-_NAME = r"[A-Za-z0-9_-]{1,64}"
 
 
 class RequestEncoder(Encoder):
@@ -144,7 +143,7 @@ class RequestEncoder(Encoder):
                 after += self._content((part,))
                 continue
             output: str | list[Json] = part.content or EMPTY
-            if part.images and self.quirks.result_images and self.spec.can.images:
+            if part.images and self.quirks.result_images and self.takes_images:
                 output = [_text(output), *self._content(part.images)]
             elif part.images:
                 after += [
@@ -160,7 +159,7 @@ class RequestEncoder(Encoder):
             match part:
                 case Text(text=text) if text:
                     yield _text(text)
-                case Image() if not self.spec.can.images:
+                case Image() if not self.takes_images:
                     yield _text("(an image was left out: this model takes none)")
                 case Image(data=data, media_type=kind, url=url):
                     source = f"data:{kind};base64,{data}" if data else url
@@ -194,7 +193,7 @@ class RequestEncoder(Encoder):
             yield {
                 "type": "function_call",
                 "call_id": self._id(call.id),
-                "name": _name(call.name),
+                "name": valid_name(call.name),
                 "arguments": arguments,
             }
 
@@ -244,14 +243,9 @@ def _sound(item: Json) -> Json:
     """The item itself; a call that a server would refuse comes mended."""
     if item.get("type") != "function_call":
         return item
-    mended = {"arguments": _arguments(item["arguments"]), "name": _name(item["name"])}
+    mended = {"arguments": _arguments(item["arguments"]), "name": valid_name(item["name"])}
     return item if mended.items() <= item.items() else {**item, **mended}
 
 
 def _arguments(text: str) -> str:
     return "{}" if arguments_object(text) is None else text
-
-
-def _name(name: str) -> str:
-    """The tool's name; one that a model made up may hold what the API refuses."""
-    return name if re.fullmatch(_NAME, name) else re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "unknown"

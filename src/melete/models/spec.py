@@ -30,12 +30,15 @@ class Quirks(Struct, frozen=True, kw_only=True):
     `replay` sends a model's own messages back with every field that came with them; without it they are rebuilt from
     their parts. `ascii` escapes all other characters and drops control characters. `extra` is added to every request.
     `key_header` names the header of the key where it is not the wire's own; `authorization` takes the key as a bearer token.
-    `cache_markers` marks what the server shall cache, for servers that do so only when told. `most_output` is the most tokens
+    `cache_markers` marks what the server shall cache, for servers that do so only when told. Without `images` a note stands in
+    the place of each. `most_output` is the most tokens
     of output that may be asked for, 0 for no such limit. The Responses API alone knows these: `summary` asks for readable
     reasoning along with an effort, `encrypted` for the sealed form of it, `item_ids` replays items under the ids that the
     server gave them, `result_images` puts a result's images into the result. Gemini alone knows these: `thinking_level` and
     `thinking_budget` as ways to say the effort, `schemas` in full or cut down to OpenAPI's, `schema_beside_tools` gives an
     answer's schema its own field even where there are tools, `dummy_signatures` signs calls that another model made.
+    Chat Completions alone knows these: `reasoning_back` puts the field `reasoning_content` into each of the model's messages,
+    `short_ids` names calls by nine letters and digits, `bridged` puts a message of the model between a result and a user's.
     The Messages API alone knows `adaptive` thinking (`adaptive_bare` with no field beside it), and `answer`, which asks for a
     structured answer by its schema or in words.
     """
@@ -53,6 +56,7 @@ class Quirks(Struct, frozen=True, kw_only=True):
     ascii: bool = False
     key_header: str = ""
     cache_markers: bool = False
+    images: bool = True
     most_output: int = 0
     summary: bool = True
     encrypted: bool = True
@@ -61,6 +65,9 @@ class Quirks(Struct, frozen=True, kw_only=True):
     schemas: Literal["json", "openapi"] = "json"
     schema_beside_tools: bool = True
     dummy_signatures: bool = False
+    reasoning_back: bool = False
+    short_ids: bool = False
+    bridged: bool = False
     extra: dict[str, Any] = {}
 
 

@@ -55,3 +55,22 @@ def test_everything_goes_along_and_nothing_into_the_log() -> None:
         assert [notice.about.partition(":")[0] for notice in await here.facts(Notice)] == ["aside"]
 
     alone(test)
+
+
+class HeldBack(Noting):
+    """A model whose long answers arrive all at once."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
+        answer = Message(role="assistant", parts=(Text(text="word " * 400),))
+        yield Reply(message=answer, seconds=30.0, first_token_seconds=29.9)
+
+
+def test_a_stream_that_is_held_back_is_told_once_a_run() -> None:
+    async def test(here: Bare) -> None:
+        for _ in range(2):
+            await here.say("Hi.", HeldBack())
+        told = [notice for notice in await here.facts(Notice) if notice.about == "stream"]
+        assert len(told) == 2
+        assert all("all at once after 30 s" in notice.text and notice.level == "info" for notice in told)
+
+    alone(test)

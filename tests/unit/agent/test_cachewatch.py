@@ -204,3 +204,12 @@ def test_a_frame_too_far_back_to_be_seen_was_another() -> None:
     broken = watch.read(state.trail)[-1].broken
     assert broken
     assert broken.kind == "tools"
+
+
+def test_a_run_that_begins_with_a_stand_in_was_not_given_another_model_by_anybody() -> None:
+    gone = Retried(attempt=1, cause="OverloadedError", reason="", delay=0.0, model="m-2", provider="q")
+    cold = replied(COLD, model="m-2", provider="q")
+    facts = [gone, cold, started("m-2", "q"), replied(model="m-2", provider="q"), started(), replied(COLD)]
+    broken = last(*facts).broken
+    assert broken is not None
+    assert "answers again" in broken.why

@@ -55,3 +55,12 @@ def test_a_file_that_is_no_schema_is_told(tmp_path: Path, content: bytes, words:
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="No such file"):
         read_schema(tmp_path / "nothing.json")
+
+
+def test_a_schema_that_is_about_itself_alone_ends_in_words() -> None:
+    assert "refers to itself" in AnswerSchema({"$ref": "#"}).complaint("{}")
+
+
+def test_a_pattern_that_is_none_is_told() -> None:
+    with pytest.raises(UsageError, match="not a JSON Schema"):
+        AnswerSchema({"type": "string", "pattern": "("})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from melete.app.catalog import choose, keys_in, model_spec, with_fallback
+from melete.app.catalog import choose, choose_other, keys_in, model_spec
 from melete.app.settings import Fallback, load
 from melete.app.vendors import address, is_loopback, proxy_for
 from melete.core.errors import ConfigError, NoModelError
@@ -102,6 +102,14 @@ def test_context_length_and_timeouts_reach_the_model(tmp_path: Path) -> None:
     variables = {"MELETE_MODEL": "ollama/m", "MELETE_CONTEXT_LENGTH": "32768"}
     found = spec(tmp_path, flags, **variables)
     assert (found.can.context, found.can.known, found.timeouts.connect) == (32_768, True, 3.0)
+
+
+def test_an_hour_in_the_cache_costs_more_than_five_minutes(tmp_path: Path) -> None:
+    variables = {"MELETE_MODEL": "anthropic/claude-opus-4-5", "ANTHROPIC_API_KEY": "sk-ant-12345678"}
+    short, hour = spec(tmp_path, **variables), spec(tmp_path, {"model.cache_ttl": "1h"}, **variables)
+    assert [s.can.usd_cache_write for s in (short, hour)] == [6.25, 10.0]
+    other = spec(tmp_path, {"model.cache_ttl": "1h"}, MELETE_MODEL="openai/gpt-5.6", OPENAI_API_KEY="sk-12345678")
+    assert other.can.usd_cache_write == 5.0
 
 
 def test_one_key_decides_and_several_ask(tmp_path: Path) -> None:
@@ -204,6 +212,35 @@ def test_the_key_of_one_server_is_not_shown_to_a_fallback_elsewhere(tmp_path: Pa
         }
     )
     assert choose(loaded).spec.api_key == "secret-of-main"
-    other = with_fallback(loaded, Fallback(name="x", base_url="https://other.example"))
-    with pytest.raises(ConfigError, match="no key for"):
-        choose(other, own=False)
+    with pytest.raises(
+        ConfigError, match=r"no key for other\.example; name the variable that holds it in key_variable"
+    ):
+        choose_other(loaded, Fallback(name="x", base_url="https://other.example"))
+    assert choose_other(loaded, Fallback(name="x", base_url="https://main.example/v2")).spec.api_key == "secret-of-main"
+    with pytest.raises(ConfigError, match="GROQ_API_KEY"):
+        choose_other(loaded, "groq/x")
+
+
+def test_a_key_and_fields_of_one_vendor_go_to_no_other(tmp_path: Path) -> None:
+    variables = {"MELETE_API_KEY": "own-key", "ANTHROPIC_API_KEY": "theirs", "MELETE_MODEL": "openai/gpt-x"}
+    flags = {"model.service_tier": "flex", "model.extra": {"provider": {"sort": "price"}}}
+    loaded = load(flags, environ={"HOME": str(tmp_path), **variables})
+    main, other = choose(loaded).spec, choose_other(loaded, "anthropic/claude-x").spec
+    assert (main.api_key, main.service_tier, main.quirks.extra) == ("own-key", "flex", {"provider": {"sort": "price"}})
+    assert (other.api_key, other.service_tier, other.quirks.extra) == ("theirs", "", {})
+    assert choose_other(loaded, "openai/gpt-y").spec.service_tier == "flex"
+
+
+def test_a_section_says_which_provider_is_asked(tmp_path: Path) -> None:
+    variables = {"MELETE_MODEL": "openai/gpt-x", "OPENAI_API_KEY": "o", "OPENROUTER_API_KEY": "r"}
+    loaded = load(environ={"HOME": str(tmp_path), **variables})
+    found = choose_other(loaded, Fallback(name="openai/gpt-4.1", provider="openrouter")).spec
+    assert (found.provider, found.model) == ("openrouter", "openai/gpt-4.1")
+
+
+@pytest.mark.parametrize("field", ["messages", "model", "tools", "input", "system"])
+def test_fields_that_hold_the_conversation_are_not_sent_twice(tmp_path: Path, field: str) -> None:
+    flags: dict[str, object] = {"model.name": "m", "model.base_url": "http://127.0.0.1:1/v1"}
+    with pytest.raises(ConfigError, match=f"cannot hold {field}"):
+        spec(tmp_path, {**flags, "model.extra": {field: []}})
+    assert spec(tmp_path, {**flags, "model.extra": {"stream": False}}).quirks.extra == {"stream": False}

@@ -98,6 +98,7 @@ def test_an_address_without_a_version_is_suspected() -> None:
         (b'{"error":"two"}', "two"),
         (b'[{"error":{"message":"three"}}]', "three"),
         (b'{"detail":[{"msg":"four"},{"msg":"five"}]}', "four; five"),
+        (b'{"detail":[{"loc":["body","messages",1],"msg":"not permitted"}]}', "body.messages.1: not permitted"),
         (b'{"error":{"message":"Provider returned error","metadata":{"raw":"six"}}}', "Provider returned error: six"),
         (b"<html><head><title>Bad &amp; Gateway</title></head></html>", "Bad & Gateway"),
         (b"<html><body><h1>Not</h1>\n<p>here</p></body></html>", "Not here"),
@@ -168,3 +169,11 @@ def test_an_expired_certificate_points_to_the_clock() -> None:
     assert "certificate has expired" in str(found)
     assert "clock" in found.next
     assert not found.retryable
+
+
+def test_a_key_at_the_end_of_what_is_shown_is_not_cut_in_half() -> None:
+    spec = ModelSpec(model="m", base_url="http://h", api_key="0123456789abcdef0123456789abcdef")
+    for before in range(250, 300):
+        shown = excerpt(b"x" * before + spec.api_key.encode(), spec)
+        assert "0123" not in shown
+        assert len(shown) <= 300

