@@ -15,7 +15,7 @@ import msgspec
 from benchmarks.measure import run
 from benchmarks.report import Row, parser, say, show
 from benchmarks.subjects import Melete, programs
-from melete.core.event import Reply, ToolSchema
+from melete.core.event import ToolSchema
 from melete.core.message import Message, ToolCall, ToolResult, Usage, user
 from melete.core.model import ModelRequest
 from melete.models import anthropic_messages, gemini, openai_chat, openai_responses
@@ -75,14 +75,12 @@ def costs(wire: str) -> list[float]:
     while len(request.messages) < MESSAGES + 100:
         began = time.perf_counter()
         encoder.body(request)
-        reply = _read(made, encoder.call_ids(request), events)
+        message = _read(made, encoder.call_ids(request), events)
         took = (time.perf_counter() - began) * 1000
-        if len(reply.message.calls) != 1:
-            raise RuntimeError(f"{wire}: the recorded answer was not read: {reply.message}")
-        results = tuple(
-            ToolResult(call=c.id, name=c.name, content='{"output":"98\\n99\\n100"}') for c in reply.message.calls
-        )
-        more = (reply.message, Message(role="tool", parts=results))
+        if len(message.calls) != 1:
+            raise RuntimeError(f"{wire}: the recorded answer was not read: {message}")
+        results = tuple(ToolResult(call=c.id, name=c.name, content='{"output":"98\\n99\\n100"}') for c in message.calls)
+        more = (message, Message(role="tool", parts=results))
         request = msgspec.structs.replace(request, messages=request.messages + more)
         if len(request.messages) > MESSAGES:
             taken.append(took)
@@ -94,13 +92,13 @@ def _events(data: bytes) -> list[ServerEvent]:
     return [*parser_.feed(data), *parser_.close()]
 
 
-def _read(made: Format, taken: set[str], events: list[ServerEvent]) -> Reply:
+def _read(made: Format, taken: set[str], events: list[ServerEvent]) -> Message:
     assembler, halves = made.assembler(taken, "127.0.0.1"), Halves()
     for event in events:
         if event.data != b"[DONE]":
             value: Any = halves.decode(event.data)
             list(assembler.feed(value))
-    return assembler.reply(provider="127.0.0.1", request_id="", seconds=0.0, first_token_seconds=0.0)
+    return assembler.message()
 
 
 def main() -> None:

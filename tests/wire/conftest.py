@@ -19,6 +19,8 @@ def adapter(request: pytest.FixtureRequest) -> Iterator[Adapter]:
         return
     request.applymarker(mark)
     yield request.param
-    with warnings.catch_warnings():  # a test that has to fail leaves the vendor's library no time to close what it opened
+    with (
+        warnings.catch_warnings()
+    ):  # a test that has to fail leaves the vendor's library no time to close what it opened
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()

@@ -48,6 +48,8 @@ class Agent:
     """What is wrong with an answer that should be of a form, empty when nothing is."""
     corrections: int = 2
     """How often in this run an answer of the wrong form is still sent back."""
+    redact: Callable[[str], str] = str
+    """Takes known secrets out of what servers say of themselves."""
     cache: CacheWatch = field(default_factory=CacheWatch)
     told_at_once: bool = False
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from itertools import count
 
+import msgspec
+
 from melete.agent.agent import Agent
 from melete.agent.mail import Mail
 from melete.agent.results import close_open_calls
@@ -59,8 +61,9 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
                             await note(session, agent.after_reply(session))
                             return item
                         case Retried():
-                            log.warning("the model is asked again: %s", item.reason)
-                            await session.record(item, *agent.thrown_away(item))
+                            told = msgspec.structs.replace(item, reason=agent.redact(item.reason))
+                            log.warning("the model is asked again: %s", told.reason)
+                            await session.record(told, *agent.thrown_away(told))
                         case _:
                             emit(item)
         except ContextOverflowError as error:
@@ -77,7 +80,7 @@ async def doubted(agent: Agent, session: Session, error: ContextOverflowError, d
     """Whether to ask again although nothing can be pruned: a conversation far smaller than the window is no overflow."""
     if doubts >= DOUBTS or not agent.compactor.roomy(agent.request(session)):
         return False
-    reason = f"{error.what}; but it is small beside that model's window: asked again"
+    reason = f"{agent.redact(error.what)}; but it is small beside that model's window: asked again"
     model, cause = agent.model, type(error).__name__
     again = Retried(
         attempt=doubts + 1, cause=cause, reason=reason, delay=PAUSE, model=model.name, provider=model.provider

@@ -149,13 +149,13 @@ class Run:
                 raise
             return Stop.CANCELLED, None
         except (LimitError, ModelError) as error:
-            return stop_of(error), str(error)
+            return stop_of(error), self._agent.redact(str(error))
         except Exception as error:
             cause = innermost(error)
             if isinstance(cause, StoreError):
                 raise cause from error
             log.exception("run %s failed", self.id)
-            return Stop.FAILED, f"{type(cause).__name__}: {cause}"
+            return Stop.FAILED, self._agent.redact(f"{type(cause).__name__}: {cause}")
 
     async def _watch(self) -> None:
         """Answers and cancels act at once, also while a tool or a model is waited for."""

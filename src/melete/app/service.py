@@ -241,6 +241,7 @@ class Conversation:
             compactor=Compactor(window=lambda: model.can.context, threshold=settings.compaction.threshold),
             limits=limits,
             watch=watch,
+            redact=self.app.redact,
             cache=CacheWatch(life=LIVES[settings.model.cache_ttl]),
             late=lambda: time.monotonic() > over,
             ephemeral=settings.agent.ephemeral_prompt,

@@ -148,7 +148,7 @@ class Falling(ModelWrapper):
         return Retried(
             attempt=len(failures),
             cause=type(error).__name__,
-            reason=f"{_shown(member)} failed ({error.what}); {_shown(to)} goes on",
+            reason=f"{_shown(to)} goes on in place of {_shown(member)}: {error.what}",
             delay=0.0,
             model=to.name,
             provider=to.provider,

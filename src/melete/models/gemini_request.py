@@ -236,7 +236,10 @@ class RequestEncoder(Encoder):
 
 
 def _mended(content: Json, *, sign: bool) -> Json:
-    """A model's content as the API takes it back: never empty, names in its alphabet, arguments as objects, the first call signed if need be."""
+    """A model's content as the API takes it back.
+
+    It is never empty, names are in its alphabet, arguments objects, and the first call is signed if need be.
+    """
     parts = cast(list[Json], content["parts"])
     for part in parts:
         if not isinstance(call := part.get("functionCall"), dict):

@@ -101,7 +101,7 @@ def test_the_next_model_goes_on_after_the_first_token_as_well(kind: type[ModelEr
     assert isinstance(told, Retried)
     assert (told.attempt, told.cause, told.delay) == (1, kind.__name__, 0.0)
     assert (told.model, told.provider) == ("two", "vendor-of-two")
-    assert told.reason == "vendor-of-one/one failed (it broke); vendor-of-two/two goes on"
+    assert told.reason == "vendor-of-two/two goes on in place of vendor-of-one/one: it broke"
     assert (one.asked, two.asked) == (["one"], ["two"]), "each is asked for under its own name"
 
 

@@ -105,7 +105,7 @@ def _warn(event: Event, redact: Callable[[str], str]) -> None:
     """Say what a person should know even where nothing else of the run is shown."""
     if isinstance(event, Notice) and event.level != "info":
         err(f"melete: {event.level}: {redact(one_line(event.text))}\n")
-    elif isinstance(event, Retried) and not event.delay:  # not merely asked again: asked in another way, or another model
+    elif isinstance(event, Retried) and not event.delay:  # in another way, or another model
         err(f"melete: warning: {redact(one_line(event.reason))}\n")
 
 
