@@ -22,7 +22,6 @@ from melete.models.encoder import (
     marked,
     valid_name,
 )
-from melete.models.spec import ModelSpec, Quirks
 
 WIRE = "anthropic-messages"
 Json = dict[str, Any]
@@ -50,15 +49,6 @@ class RequestEncoder(Encoder):
 
     wire = WIRE
 
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec)
-        self._tools: tuple[tuple[ToolSchema, ...], bytes] = ((), b"[]")
-
-    def adopt(self, quirks: Quirks) -> None:
-        """Use another dialect from now on; everything is encoded anew."""
-        super().adopt(quirks)
-        self._tools = ((), b"[]")
-
     def body(self, request: ModelRequest) -> bytes:
         """The whole body of a streaming request."""
         mark = self.quirks.cache_markers
@@ -77,7 +67,7 @@ class RequestEncoder(Encoder):
         marker = b',"cache_control":' + msgspec.json.encode(self._marker) if mark else b""
         blocks = [block for block in request.system if block.strip()]
         if request.tools:
-            tools = self._tool_bytes(request.tools)
+            tools = self.tool_bytes(request.tools)
             yield b'"tools":'
             yield tools if blocks else tools[:-2] + marker + b"}]"
             yield b","
@@ -123,11 +113,9 @@ class RequestEncoder(Encoder):
         unanswerable = last is not None and last.role == "assistant" and not last.calls
         return b"," + _user([_text(GO_ON)]) if unanswerable else b""
 
-    def _tool_bytes(self, tools: tuple[ToolSchema, ...]) -> bytes:
-        if self._tools[0] is not tools:
-            listed = [{"name": t.name, "description": t.about, "input_schema": t.parameters} for t in tools]
-            self._tools = (tools, self.encode(listed))
-        return self._tools[1]
+    def declared(self, tool: ToolSchema) -> Json:
+        """A tool with its name, its words and its schema."""
+        return {"name": tool.name, "description": tool.about, "input_schema": tool.parameters}
 
     # ---- the rest ---------------------------------------------------------------------------------------------------
 

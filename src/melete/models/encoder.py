@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from melete.core.event import ToolSchema
 from melete.core.message import Message, ToolCall
 from melete.core.model import ModelRequest
 from melete.core.plugin import Lazy
@@ -74,6 +75,7 @@ class Encoder:
         self.quirks: Quirks = spec.quirks
         self._messages: dict[int, Encoded] = {}
         self._sent = Joined()
+        self._tools: tuple[tuple[ToolSchema, ...], bytes] = ((), b"[]")
         self._ids: tuple[tuple[Message, ...], set[str]] = ((), set())
 
     # ---- what a wire says -------------------------------------------------------------------------------------------
@@ -89,6 +91,10 @@ class Encoder:
     @abstractmethod
     def new(self, message: Message) -> Encoded:
         """One message as the wire has it."""
+
+    @abstractmethod
+    def declared(self, tool: ToolSchema) -> Any:
+        """A tool as the wire has it."""
 
     @abstractmethod
     def unanswered(self, call: ToolCall) -> bytes:
@@ -118,6 +124,13 @@ class Encoder:
         self.quirks = quirks
         self._messages.clear()
         self._sent = Joined()
+        self._tools = ((), b"[]")
+
+    def tool_bytes(self, tools: tuple[ToolSchema, ...]) -> bytes:
+        """The tools as one array, made anew only when they are others."""
+        if self._tools[0] is not tools:
+            self._tools = (tools, self.encode([self.declared(tool) for tool in tools]))
+        return self._tools[1]
 
     def call_ids(self, request: ModelRequest) -> set[str]:
         """The ids of all calls in the conversation; what the last request held is not walked through again."""

@@ -10,7 +10,6 @@ from melete.core.message import Audio, File, Image, Message, Text, ToolCall, Too
 from melete.core.model import ModelRequest
 from melete.core.plugin import Lazy
 from melete.models.encoder import EMPTY, OPENING, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object, valid_name
-from melete.models.spec import ModelSpec, Quirks
 
 Json = dict[str, Any]
 WIRE = "gemini"
@@ -34,15 +33,6 @@ class RequestEncoder(Encoder):
 
     wire = WIRE
 
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec)
-        self._tools: tuple[tuple[ToolSchema, ...], bytes] = ((), b"[]")
-
-    def adopt(self, quirks: Quirks) -> None:
-        """Use another dialect from now on; everything is encoded anew."""
-        super().adopt(quirks)
-        self._tools = ((), b"[]")
-
     def body(self, request: ModelRequest) -> bytes:
         """The whole body of a request; that it is streamed is said in the URL."""
         rest = self.encode(self._rest(request))
@@ -56,7 +46,7 @@ class RequestEncoder(Encoder):
         """The prefix in pieces: a long conversation is copied once a request, into the body."""
         if request.tools:
             yield b'"tools":[{"functionDeclarations":'
-            yield self._tool_bytes(request.tools)
+            yield self.tool_bytes(request.tools)
             yield b"}],"
         if system := list(self._system(request)):
             yield b'"systemInstruction":'
@@ -134,12 +124,8 @@ class RequestEncoder(Encoder):
             return {**shown, "thinkingBudget": budget}
         return {"includeThoughts": True, "thinkingLevel": LEVELS.get(effort, effort)}
 
-    def _tool_bytes(self, tools: tuple[ToolSchema, ...]) -> bytes:
-        if self._tools[0] is not tools:
-            self._tools = (tools, self.encode([self._declared(tool) for tool in tools]))
-        return self._tools[1]
-
-    def _declared(self, tool: ToolSchema) -> Json:
+    def declared(self, tool: ToolSchema) -> Json:
+        """A function with its schema, in the form that the API takes."""
         declared: Json = {"name": tool.name, "description": tool.about}
         if self.quirks.schemas != "openapi":
             return {**declared, "parametersJsonSchema": tool.parameters}

@@ -11,7 +11,6 @@ from melete.core.message import Audio, File, Image, Message, Text, Thinking, Too
 from melete.core.model import ModelRequest
 from melete.core.plugin import Lazy
 from melete.models.encoder import EMPTY, ORPHAN, UNANSWERED, Encoded, Encoder, arguments_object, marked, valid_name
-from melete.models.spec import ModelSpec, Quirks
 
 WIRE = "openai-chat"
 MARKER = {"type": "ephemeral"}
@@ -28,15 +27,6 @@ class RequestEncoder(Encoder):
     """Turns requests into bodies of this wire."""
 
     wire = WIRE
-
-    def __init__(self, spec: ModelSpec) -> None:
-        super().__init__(spec)
-        self._tools: tuple[tuple[ToolSchema, ...], bytes] = ((), b"[]")
-
-    def adopt(self, quirks: Quirks) -> None:
-        """Use another dialect from now on; everything is encoded anew."""
-        super().adopt(quirks)
-        self._tools = ((), b"[]")
 
     def body(self, request: ModelRequest) -> bytes:
         """The whole body of a streaming request."""
@@ -60,7 +50,7 @@ class RequestEncoder(Encoder):
         """The prefix in pieces: a long conversation is copied once a request, into the body."""
         if request.tools:
             yield b'"tools":'
-            yield self._tool_bytes(request.tools)
+            yield self.tool_bytes(request.tools)
             yield b","
         head, messages = self._head(request, mark=mark), self.joined(request.messages)
         yield b'"messages":['
@@ -112,14 +102,10 @@ class RequestEncoder(Encoder):
             rest["service_tier"] = self.spec.service_tier
         return rest | quirks.extra
 
-    def _tool_bytes(self, tools: tuple[ToolSchema, ...]) -> bytes:
-        if self._tools[0] is not tools:
-            listed = [
-                {"type": "function", "function": {"name": t.name, "description": t.about, "parameters": t.parameters}}
-                for t in tools
-            ]
-            self._tools = (tools, self.encode(listed))
-        return self._tools[1]
+    def declared(self, tool: ToolSchema) -> dict[str, Any]:
+        """A tool as a function."""
+        function = {"name": tool.name, "description": tool.about, "parameters": tool.parameters}
+        return {"type": "function", "function": function}
 
     def new(self, message: Message) -> Encoded:
         """One message as this wire has it."""

@@ -32,13 +32,11 @@ class RequestEncoder(Encoder):
 
     def __init__(self, spec: ModelSpec) -> None:
         super().__init__(spec)
-        self._tools: tuple[tuple[ToolSchema, ...], bytes] = ((), b"[]")
         self._own: set[str] = set()
 
     def adopt(self, quirks: Quirks) -> None:
         """Use another dialect from now on; everything is encoded anew."""
         super().adopt(quirks)
-        self._tools = ((), b"[]")
         self._own.clear()
 
     def body(self, request: ModelRequest) -> bytes:
@@ -55,7 +53,7 @@ class RequestEncoder(Encoder):
         """The prefix in pieces: a long conversation is copied once a request, into the body."""
         if request.tools:
             yield b'"tools":'
-            yield self._tool_bytes(request.tools)
+            yield self.tool_bytes(request.tools)
             yield b","
         if system := "\n\n".join(block for block in (*request.system, request.ephemeral) if block):
             yield b'"instructions":'
@@ -93,21 +91,10 @@ class RequestEncoder(Encoder):
             rest["service_tier"] = self.spec.service_tier
         return rest | quirks.extra
 
-    def _tool_bytes(self, tools: tuple[ToolSchema, ...]) -> bytes:
-        """The tools' schemas; `strict` is said because the API assumes it otherwise, and refuses optional parameters then."""
-        if self._tools[0] is not tools:
-            listed = [
-                {
-                    "type": "function",
-                    "name": t.name,
-                    "description": t.about,
-                    "parameters": t.parameters,
-                    "strict": False,
-                }
-                for t in tools
-            ]
-            self._tools = (tools, self.encode(listed))
-        return self._tools[1]
+    def declared(self, tool: ToolSchema) -> Json:
+        """A tool as a function; `strict` is said because the API assumes it otherwise, and refuses optional parameters then."""
+        function = {"name": tool.name, "description": tool.about, "parameters": tool.parameters}
+        return {"type": "function", **function, "strict": False}
 
     # ---- messages ---------------------------------------------------------------------------------------------------
 
