@@ -64,12 +64,16 @@ class Interrupts:
 def run_async(work: Callable[[Interrupts], Awaitable[int]]) -> int:
     """Run `work` to its end and return its status; a signal cancels it, unless it sets `stop` to something gentler."""
     interrupts = Interrupts()
+    before = signal.pthread_sigmask(
+        signal.SIG_BLOCK, SIGNALS
+    )  # one that comes while the loop is being built waits for it
 
     async def body() -> int:
         task = asyncio.current_task()
         if task is not None:
             interrupts.stop = task.cancel
         interrupts.install()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return await work(interrupts)
 
     try:
@@ -78,6 +82,8 @@ def run_async(work: Callable[[Interrupts], Awaitable[int]]) -> int:
         if not interrupts.signal:
             raise
         return interrupts.status
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return interrupts.status or status
 
 
