@@ -2,18 +2,21 @@
 
 from pathlib import Path
 
+HEAD = b'{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1767225600,"model":"m","service_tier":"default",'
+
 ANSWERS = {
     "openai-chat": b"".join(
-        b"data: " + piece + b"\r\n\r\n"
+        b"data: " + piece.replace(b"{", HEAD, 1) + b"\r\n\r\n"
         for piece in (
-            b'{"id":"c1","model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}',
+            b'{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}',
             '{"choices":[{"delta":{"reasoning_content":"Hm… "}}]}'.encode(),
             '{"choices":[{"delta":{"content":"Grüße 😀"}}]}'.encode(),
             b'{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read_file","arguments":""}}]}}]}',
             b'{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\\"path\\":"}}]}}]}',
             b'{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\\"x\\"}"}}]}}]}',
             b'{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}',
-            b'{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5}}',
+            b'{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":5,"total_tokens":14,"prompt_tokens_details":'
+            b'{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":2,"audio_tokens":0}}}',
             b"[DONE]",
         )
     ),
@@ -24,10 +27,16 @@ ANSWERS = {
             '{"candidates": [{"content": {"parts": [{"text": "**Grüßen**\\n\\nHm… ","thought": true}],"role": "model"},'
             '"index": 0}],"usageMetadata": {"promptTokenCount": 9,"totalTokenCount": 12,"thoughtsTokenCount": 3},'
             '"modelVersion": "gemini-3-pro-preview","responseId": "qW3kaZ"}',
-            '{"candidates": [{"content": {"parts": [{"text": "Grüße"}],"role": "model"},"index": 0}],"responseId": "qW3kaZ"}',
-            '{"candidates": [{"content": {"parts": [{"text": " 😀"}],"role": "model"},"index": 0}],"responseId": "qW3kaZ"}',
+            '{"candidates": [{"content": {"parts": [{"text": "Grüße"}],"role": "model"},"index": 0}],'
+            '"usageMetadata": {"promptTokenCount": 9,"totalTokenCount": 14,"thoughtsTokenCount": 3},'
+            '"modelVersion": "gemini-3-pro-preview","responseId": "qW3kaZ"}',
+            '{"candidates": [{"content": {"parts": [{"text": " 😀"}],"role": "model"},"index": 0}],'
+            '"usageMetadata": {"promptTokenCount": 9,"totalTokenCount": 14,"thoughtsTokenCount": 3},'
+            '"modelVersion": "gemini-3-pro-preview","responseId": "qW3kaZ"}',
             '{"candidates": [{"content": {"parts": [{"functionCall": {"name": "read_file","args": {"path": "x"},"id": "k2v9x"},'
-            '"thoughtSignature": "EqgBCqUBAb4+9vs="}],"role": "model"},"index": 0}],"responseId": "qW3kaZ"}',
+            '"thoughtSignature": "EqgBCqUBAb4+9vs="}],"role": "model"},"index": 0}],'
+            '"usageMetadata": {"promptTokenCount": 9,"totalTokenCount": 14,"thoughtsTokenCount": 3},'
+            '"modelVersion": "gemini-3-pro-preview","responseId": "qW3kaZ"}',
             '{"candidates": [{"content": {"parts": [{"text": ""}],"role": "model"},"finishReason": "STOP","index": 0}],'
             '"usageMetadata": {"promptTokenCount": 9,"candidatesTokenCount": 5,"totalTokenCount": 17,"thoughtsTokenCount": 3},'
             '"modelVersion": "gemini-3-pro-preview","responseId": "qW3kaZ"}',
