@@ -45,6 +45,36 @@ def test_what_is_not_known_is_noted_when_a_model_is_set() -> None:
     assert "note: the price of gpt-4.1-minii is not known" in done.stderr
 
 
+def test_a_model_of_a_vendor_leaves_the_server_before_behind(own_home: Path) -> None:
+    config(
+        own_home, "model:\n  name: mine\n  base_url: http://127.0.0.1:1/v1\n  wire: gemini\n  context_length: 9000\n"
+    )
+    assert melete("model", "set", "other").returncode == 0
+    (row,) = lines(melete("model", "--json").stdout)
+    assert (row["current"]["model"], row["current"]["base_url"]) == ("other", "http://127.0.0.1:1/v1")
+    done = melete("model", "set", "openai/gpt-4.1", OPENAI_API_KEY="sk-something")
+    assert (
+        "model.base_url, model.wire, model.context_length belonged to the server before and are emptied" in done.stderr
+    )
+    (row,) = lines(melete("model", "--json", OPENAI_API_KEY="sk-something").stdout)
+    now = row["current"]
+    assert (now["model"], now["provider"], now["wire"], now["context"]) == (
+        "gpt-4.1", "openai", "openai-responses", 1_047_576,
+    )  # fmt: skip
+    held = melete(
+        "model", "set", "openai/gpt-5", OPENAI_API_KEY="sk-something", MELETE_BASE_URL="http://127.0.0.1:1/v1"
+    )
+    assert "MELETE_BASE_URL stands before the file, so this has no effect" in held.stderr
+
+
+def test_a_model_in_this_process_is_known_without_its_file() -> None:
+    done = melete("model", "--json", MELETE_MODEL="local/smollm2")
+    (row,) = lines(done.stdout)
+    assert (row["current"]["context"], row["current"]["images"], row["current"]["usd_input"]) == (8192, False, 0.0)
+    asked = melete("model", "list", "local", "--online")
+    assert (asked.returncode, "local has no server that could list its models" in asked.stderr) == (2, True)
+
+
 def test_a_vendor_that_nobody_has_and_a_key_that_is_missing_are_said() -> None:
     unknown = melete("model", "list", "opnai")
     assert (unknown.returncode, "did you mean openai?" in unknown.stderr) == (2, True)

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from melete.app.service import exit_code
-from melete.core.event import Compacted, Retried
+from melete.core.event import Compacted, Notice, Retried
 from melete.core.message import Usage
 from melete.testing import Call, Fault, Say, ScriptedModel
 from tests.talking import talk
@@ -69,6 +69,8 @@ def test_when_nothing_can_be_pruned_the_run_says_so(tmp_path: Path) -> None:
         async with talk(model, tmp_path / "work", variables={"MELETE_CONTEXT_LENGTH": "8192"}) as here:
             ended = await here.say("A very long prompt. " * 2_000)
             assert not await here.facts(Compacted)
+            (told,) = [fact.text for fact in await here.facts(Notice) if fact.level == "warning"]
+            assert "the window of scripted is 8,192" in told
         assert ended.stop == "context_full"
         assert exit_code(ended) == 3
         assert ended.error

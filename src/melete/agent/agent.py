@@ -52,6 +52,7 @@ class Agent:
     """Takes known secrets out of what servers say of themselves."""
     cache: CacheWatch = field(default_factory=CacheWatch)
     told_at_once: bool = False
+    told_too_long: bool = False
 
     def request(self, session: Session, *, calls_off: bool = False) -> ModelRequest:
         """The next request: the session's stored frame, its messages, and nothing that was not there before."""
@@ -87,7 +88,25 @@ class Agent:
         return (self.spent(retried),) if retried.usage != Usage() else ()
 
     def before_request(self, session: Session) -> Sequence[Notice]:
-        """What is noted before a request: that text which is not stored is added to it, other text than before."""
+        """What is noted before a request: text that is added and not stored, and a window that is too small."""
+        return (*self._aside(session), *self._too_long(session))
+
+    def _too_long(self, session: Session) -> Sequence[Notice]:
+        """A warning, once a run, of a first request that cannot fit; later ones are counted by the provider."""
+        if self.told_too_long or session.transcript.last_usage.total:
+            return ()
+        taken, window = self.compactor.excess(self.request(session))
+        if not taken:
+            return ()
+        self.told_too_long = True
+        text = (
+            f"the conversation takes about {taken:,} tokens and the window of {self.model.name} is {window:,}: the model may "
+            "refuse it or read only a part; shorten it, or set model.context_length if the window is larger"
+        )
+        return (Notice(text=text, level="warning", about="window"),)
+
+    def _aside(self, session: Session) -> Sequence[Notice]:
+        """A note that text which is not stored is added to requests, where it is other text than before."""
         self.cache.read(session.transcript.trail)
         text = self.ephemeral + msgspec.json.encode(self.prefill).decode() if self.ephemeral or self.prefill else ""
         about = f"{ASIDE}{zlib.crc32(text.encode('utf-8', 'replace')):08x}" if text else ""

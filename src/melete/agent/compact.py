@@ -69,10 +69,18 @@ class Compactor:
                 return True
         return False
 
+    def excess(self, request: ModelRequest) -> tuple[int, int]:
+        """About how many tokens a request takes, and the window, where it takes more; else zeros."""
+        taken, window = _tokens(request.messages) + _head(request), self._window()
+        return (taken, window) if taken > window else (0, 0)
+
     def roomy(self, request: ModelRequest) -> bool:
         """Whether a request takes less than half of the window, as far as characters tell."""
-        bytes_ = len(msgspec.json.encode((request.system, request.tools)))
-        return _tokens(request.messages) + bytes_ // 4 < self._window() // 2
+        return _tokens(request.messages) + _head(request) < self._window() // 2
+
+
+def _head(request: ModelRequest) -> int:
+    return len(msgspec.json.encode((request.system, request.tools))) // 4
 
 
 def cut_result(part: Part) -> Part:

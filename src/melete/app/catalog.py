@@ -68,6 +68,7 @@ def choose(loaded: Loaded, *, key_variable: str = "", beside: Loaded | None = No
     Raises NoModelError with the ways to get one when none is configured, ConfigError for an unknown vendor, an address that
     is none, or a missing key.
     """
+    loaded = _set_aside(loaded)
     place = _place(loaded)
     parts = address(place.base_url, where=loaded.origin("model.base_url").where) if place.base_url else None
     settings = loaded.settings.model
@@ -103,7 +104,7 @@ def _host(place: Place) -> str:
 def _host_of(loaded: Loaded) -> str:
     """Where the settings' own model is; empty where they choose none."""
     try:
-        return _host(_place(loaded))
+        return _host(_place(_set_aside(loaded)))
     except ConfigError:
         return ""
 
@@ -166,6 +167,19 @@ def _with(loaded: Loaded, model: ModelSettings) -> Loaded:
     if model.provider != loaded.settings.model.provider:
         origins["model.provider"] = chosen
     return structs.replace(loaded, settings=settings, origins=origins)
+
+
+def _set_aside(loaded: Loaded) -> Loaded:
+    """The settings without the file's server, where a newer name says whose model it is: `-m PROVIDER/NAME`."""
+    model, by_name = loaded.settings.model, loaded.origin("model.name").rank
+    old = [k for k in ("base_url", "wire", "context_length") if loaded.origin(f"model.{k}").kind == "file"]
+    if "base_url" not in old or by_name >= loaded.origin("model.base_url").rank:
+        return loaded
+    if not split_name(model.name.strip(), known_providers(loaded))[0]:
+        return loaded
+    plain = ModelSettings()
+    model = structs.replace(model, **{key: getattr(plain, key) for key in old})
+    return structs.replace(loaded, settings=structs.replace(loaded.settings, model=model))
 
 
 def _place(loaded: Loaded) -> Place:
@@ -265,14 +279,17 @@ def _by_key(name: str, known: Mapping[str, Vendor], variables: Mapping[str, str]
     able = [n for n, v in known.items() if key_set(v, variables)]
     if len(able) == 1:
         return able[0]
+    written, slash, rest = name.partition("/")
+    near = nearest_word(written.lower(), known) if slash and rest else ""
+    hint = f"did you mean {near}/{rest}? otherwise " if near else ""
     if able:
         choices = " or ".join(f"{n}/{name}" for n in able)
         raise ConfigError(
-            f"keys of {len(able)} providers are set, and none is named for {name}", next=f"write {choices}"
+            f"keys of {len(able)} providers are set, and none is named for {name}", next=f"{hint}write {choices}"
         )
     raise ConfigError(
         f"no provider is named for {name}",
-        next=f"write PROVIDER/{name} (known: {', '.join(known)}), or set MELETE_BASE_URL",
+        next=f"{hint}write PROVIDER/{name} (known: {', '.join(known)}), or set MELETE_BASE_URL",
     )
 
 

@@ -26,6 +26,7 @@ from melete.app.fetch import FetchError
 from melete.app.home import Home
 from melete.app.logs import read_logs
 from melete.app.online import Online, listing
+from melete.app.plugins import add_installed, registry
 from melete.app.settings import Loaded, find_home, load
 from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError, MeleteError, NoModelError
@@ -176,6 +177,9 @@ def _settings(loaded: Loaded) -> Check:
 def _model(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     try:
         spec = model_spec(loaded)
+        wires = registry()
+        add_installed(wires, "models", [spec.wire])
+        wires.get("models", spec.wire)
     except NoModelError as error:
         yield _failed("model", error, status="warn")
         return

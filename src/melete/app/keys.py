@@ -182,7 +182,7 @@ def _in_words(schema: Mapping[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_in_words(kind) for kind in schema["anyOf"])
     if "enum" in schema:
-        return "one of " + ", ".join(str(word) for word in schema["enum"])
+        return "one of " + ", ".join(str(word) or "(empty)" for word in schema["enum"])
     kind = schema.get("type", "")
     return f"{_WORDS.get(kind, 'text')}{_bounds(schema)}"
 

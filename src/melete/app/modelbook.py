@@ -17,6 +17,7 @@ from melete.core.model import Capabilities
 from melete.core.plugin import Lazy
 from melete.models import prices
 from melete.models.prices import SHIPPED, Row
+from melete.models.spec import LOCAL_WINDOW
 
 ONLINE = "https://models.dev/api.json"
 LARGEST = 32 << 20
@@ -65,6 +66,8 @@ def capabilities(home: Home, provider: str, model: str) -> Capabilities:
     vendor = vendors().get(provider)
     if vendor is None:
         return Capabilities()
+    if vendor.wire == "local":
+        return structs.replace(Capabilities(context=LOCAL_WINDOW, images=False, known=True), **FREE)
     with _damage_named(home):
         found = prices.lookup(book(home), provider, model) or Capabilities()
     if vendor.local and found.usd_input is None and not model.endswith(ELSEWHERE):

@@ -104,11 +104,11 @@ async def _ask(client: ModelClient, role: str) -> Trial:
     asked = ModelRequest(model=client.name, messages=(user(PROMPT),), tools=(TOOL,), max_output=most)
     try:
         try:
-            first, reply = await _answer(client, asked)
+            first, whole, reply = await _answer(client, asked)
         except BadRequestError as error:
             if "tool" not in str(error).lower() and "function" not in str(error).lower():
                 raise
-            first, reply = await _answer(client, structs.replace(asked, tools=()))
+            first, whole, reply = await _answer(client, structs.replace(asked, tools=()))
             tools = "refused"
         else:
             tools = _use_of_tools(reply)
@@ -119,21 +119,24 @@ async def _ask(client: ModelClient, role: str) -> Trial:
         ok=True,
         tools=tools,
         first_token_seconds=first,
-        seconds=reply.seconds,
+        seconds=whole,
         usage=reply.usage,
         usd=price(client.can, reply.usage),
     )
 
 
-async def _answer(client: ModelClient, request: ModelRequest) -> tuple[float, Reply]:
-    """Seconds to the first token, and the reply; raises ModelError when none came, or an empty one."""
+async def _answer(client: ModelClient, request: ModelRequest) -> tuple[float, float, Reply]:
+    """Seconds to the first token and to the end, with any loading, and the reply.
+
+    Raises ModelError when none came, or an empty one.
+    """
     started, first = time.monotonic(), 0.0
     async with aclosing(client.stream(request)) as stream:
         async for item in stream:
             if not isinstance(item, Reply):
                 first = first or time.monotonic() - started
             elif item.message.calls or item.message.text.strip() or item.stop == "length":
-                return first or item.first_token_seconds, item
+                return first or item.first_token_seconds, time.monotonic() - started, item
     raise EmptyReplyError(f"{client.name} answered with neither text nor a tool call", next="try again")
 
 

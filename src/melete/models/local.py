@@ -22,11 +22,9 @@ from melete.core.plugin import Lazy
 from melete.models.gguf import Head, NotGgufError, read_head
 from melete.models.openai_chat import open_model as open_chat
 from melete.models.openai_request import WIRE as CHAT
-from melete.models.spec import ModelSpec
+from melete.models.spec import LOCAL_WINDOW, ModelSpec
 
 WIRE = "local"
-WINDOW = 8192
-"""The window in tokens where none is set: the cache of a larger one takes memory whether it is used or not."""
 BATCH = 512
 """Tokens of a prompt that are read at a time: only in between can a request be given up."""
 QUIET = -1
@@ -61,7 +59,7 @@ class LocalModel:
     """A model that runs in this process. Its window is the one that was asked for, as far as the model was trained for it."""
 
     def __init__(self, spec: ModelSpec, path: Path, head: Head, *, free: Callable[[], int | None]) -> None:
-        wanted = spec.can.context if spec.can.known else WINDOW
+        wanted = spec.can.context if spec.can.known else LOCAL_WINDOW
         self._spec = spec
         self._path = path
         self._head = head

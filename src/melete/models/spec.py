@@ -8,6 +8,9 @@ from msgspec import Struct
 
 from melete.core.model import Capabilities
 
+LOCAL_WINDOW = 8192
+"""The window in tokens of a model in this process, where none is set: the cache of a larger one takes memory, used or not."""
+
 
 class Timeouts(Struct, frozen=True, kw_only=True):
     """The watchdogs of one request, in seconds.

@@ -117,6 +117,9 @@ def test_one_key_decides_and_several_ask(tmp_path: Path) -> None:
     message = fails(tmp_path, MELETE_MODEL="m", XAI_API_KEY="k", GROQ_API_KEY="k")
     assert "write xai/m or groq/m" in message
     assert "no provider is named for m; write PROVIDER/m" in fails(tmp_path, MELETE_MODEL="m")
+    typed = fails(tmp_path, MELETE_MODEL="antropic/claude-x", XAI_API_KEY="k", GROQ_API_KEY="k")
+    assert "did you mean anthropic/claude-x? otherwise write xai/antropic/claude-x or" in typed
+    assert "did you mean openai/m? otherwise write PROVIDER/opnai/m" in fails(tmp_path, MELETE_MODEL="opnai/m")
 
 
 def test_what_is_wrong_is_said_with_the_fix(tmp_path: Path) -> None:
@@ -244,3 +247,20 @@ def test_fields_that_hold_the_conversation_are_not_sent_twice(tmp_path: Path, fi
     with pytest.raises(ConfigError, match=f"cannot hold {field}"):
         spec(tmp_path, {**flags, "model.extra": {field: []}})
     assert spec(tmp_path, {**flags, "model.extra": {"stream": False}}).quirks.extra == {"stream": False}
+
+
+def test_a_newer_name_with_a_known_provider_leaves_the_files_server_aside(tmp_path: Path) -> None:
+    (tmp_path / ".melete").mkdir()
+    (tmp_path / ".melete/config.yaml").write_text(
+        "model: {name: m, base_url: 'https://old.example/v1', wire: gemini, context_length: 2048}\n"
+    )
+    variables = {"MELETE_API_KEY": "old-server", "GROQ_API_KEY": "groq-key"}
+    found = spec(tmp_path, {"model.name": "groq/big"}, **variables)
+    assert (found.provider, found.model, found.wire, found.api_key) == ("groq", "big", "openai-chat", "groq-key")
+    assert found.can.context != 2048
+    whole = spec(tmp_path, {"model.name": "nobody/big"}, **variables)
+    assert (whole.base_url, whole.model, whole.wire) == ("https://old.example/v1", "nobody/big", "gemini")
+    given = {"model.name": "groq/big", "model.base_url": "https://new.example/v1"}
+    assert spec(tmp_path, given, **variables).model == "groq/big"
+    named = spec(tmp_path, MELETE_MODEL="groq/big", MELETE_BASE_URL="https://env.example/v1", **variables)
+    assert (named.base_url, named.model) == ("https://env.example/v1", "groq/big")

@@ -155,3 +155,10 @@ def test_a_window_that_is_assumed_is_said(tmp_path: Path) -> None:
     assumed = examine(tmp_path, MELETE_MODEL="openai/gpt-0", OPENAI_API_KEY="k")["model"].text
     assert "1,047,576 tokens, with a key" in known
     assert "128,000 tokens assumed, with a key" in assumed
+
+
+def test_a_wire_that_nobody_speaks_fails_before_a_run_does(tmp_path: Path) -> None:
+    asked = {"MELETE_BASE_URL": "http://127.0.0.1:1/v1", "MELETE_MODEL": "m", "MELETE_WIRE": "opnai-chat"}
+    model = examine(tmp_path, **asked)["model"]
+    assert (model.status, model.text) == ("fail", "there is no wire 'opnai-chat'")
+    assert "openai-chat" in model.fix

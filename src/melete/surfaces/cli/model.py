@@ -11,7 +11,7 @@ from melete.app.catalog import ModelSpec, known_providers, known_vendor, model_s
 from melete.app.modelbook import Row
 from melete.app.settings import Loaded
 from melete.app.trial import Candidate, attempt, candidates
-from melete.core.errors import ConfigError, NoModelError
+from melete.core.errors import ConfigError, NoModelError, UsageError
 from melete.core.plugin import Lazy
 from melete.surfaces.cli.models_shown import current_json, current_table, known_table, trial_lines, vendor_rows
 from melete.surfaces.cli.options import home_here, json_option, painter, settings
@@ -20,6 +20,9 @@ from melete.surfaces.cli.running import run_async
 from melete.surfaces.cli.tables import model_table
 
 _listing: Lazy[Callable[[ModelSpec], Any]] = Lazy("melete.app.online:listing")
+
+OF_A_SERVER = ("base_url", "wire", "context_length")
+"""The settings of the model that say nothing of another vendor's."""
 
 
 @click.group(invoke_without_command=True)
@@ -97,8 +100,11 @@ def _list_vendors(loaded: Loaded, *, as_json: bool) -> int:
 
 
 def _online(loaded: Loaded, provider: str) -> Sequence[Row]:
-    """What the vendor's server lists, completed with what is known here."""
-    return list(modelbook.completed(loaded.home, _listing.load()(_server(loaded, provider)).models))
+    """What the vendor's server lists, completed with what is known here; raises UsageError where there is no server to ask."""
+    spec = _server(loaded, provider)
+    if not spec.base_url:
+        raise UsageError(f"{spec.vendor} has no server that could list its models", next="leave out --online")
+    return list(modelbook.completed(loaded.home, _listing.load()(spec).models))
 
 
 def _server(loaded: Loaded, provider: str) -> ModelSpec:
@@ -115,18 +121,29 @@ def _server(loaded: Loaded, provider: str) -> ModelSpec:
 @model.command("set")
 @click.argument("name", metavar="[PROVIDER/]NAME")
 def set_(name: str) -> int:
-    """Let this model answer from now on; it is written into config.yaml."""
+    """Let this model answer from now on; it is written into config.yaml.
+
+    A PROVIDER in it empties model.base_url, model.wire and model.context_length, which belong to the server before.
+    """
     home = home_here()
     loaded = settings()
-    spec = model_spec(with_model(loaded, name))
+    chosen = with_model(loaded, name)
+    spec = model_spec(chosen)
     config_edit.set_value(home, "model.name", name)
     if loaded.settings.model.provider not in ("", spec.provider):
         config_edit.set_value(home, "model.provider", "")
+    aside = [key for key in OF_A_SERVER if getattr(chosen.settings.model, key) != getattr(loaded.settings.model, key)]
+    emptied = [f"model.{key}" for key in aside if loaded.origin(f"model.{key}").kind == "file"]
+    for key in emptied:
+        config_edit.set_value(home, key, "null" if key == "model.context_length" else "")
     err(f"{visible(spec.model)} of {spec.vendor} answers from now on ({home.display(home.config)})\n")
+    if emptied:
+        err(f"melete: note: {', '.join(emptied)} belonged to the server before and {_is(emptied)} emptied\n")
     _note(loaded, spec)
-    origin = settings().origin("model.name")
-    if origin.kind == "variable":
-        err(f"melete: warning: {origin.where} stands before the file, so this has no effect while it is set\n")
+    after = settings()
+    for key in ("model.name", *(f"model.{key}" for key in aside)):
+        if (origin := after.origin(key)).kind == "variable":
+            err(f"melete: warning: {origin.where} stands before the file, so this has no effect while it is set\n")
     return 0
 
 
@@ -171,6 +188,10 @@ def refresh(origin: str, as_json: bool) -> int:
     else:
         out(f"{done.models:,} models of {done.vendors} vendors from {visible(done.source)} ({where})\n")
     return 0
+
+
+def _is(keys: Sequence[str]) -> str:
+    return "are" if len(keys) > 1 else "is"
 
 
 def _note(loaded: Loaded, spec: ModelSpec) -> None:
