@@ -260,7 +260,7 @@ def test_a_newer_name_with_a_known_provider_leaves_the_files_server_aside(tmp_pa
     assert found.can.context != 2048
     whole = spec(tmp_path, {"model.name": "nobody/big"}, **variables)
     assert (whole.base_url, whole.model, whole.wire) == ("https://old.example/v1", "nobody/big", "gemini")
-    given = {"model.name": "groq/big", "model.base_url": "https://new.example/v1"}
+    given: dict[str, object] = {"model.name": "groq/big", "model.base_url": "https://new.example/v1"}
     assert spec(tmp_path, given, **variables).model == "groq/big"
     named = spec(tmp_path, MELETE_MODEL="groq/big", MELETE_BASE_URL="https://env.example/v1", **variables)
     assert (named.base_url, named.model) == ("https://env.example/v1", "groq/big")

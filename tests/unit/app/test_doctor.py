@@ -158,7 +158,7 @@ def test_a_window_that_is_assumed_is_said(tmp_path: Path) -> None:
 
 
 def test_a_wire_that_nobody_speaks_fails_before_a_run_does(tmp_path: Path) -> None:
-    asked = {"MELETE_BASE_URL": "http://127.0.0.1:1/v1", "MELETE_MODEL": "m", "MELETE_WIRE": "opnai-chat"}
-    model = examine(tmp_path, **asked)["model"]
+    base_url = "http://127.0.0.1:1/v1"
+    model = examine(tmp_path, MELETE_BASE_URL=base_url, MELETE_MODEL="m", MELETE_WIRE="opnai-chat")["model"]
     assert (model.status, model.text) == ("fail", "there is no wire 'opnai-chat'")
     assert "openai-chat" in model.fix
