@@ -13,6 +13,8 @@ from melete.core.model import ModelClient, ModelRequest
 from melete.models import anthropic_messages, gemini, openai_responses
 from melete.models.openai_chat import open_model
 from melete.models.spec import ModelSpec, Timeouts
+from melete.testing import Say, ScriptedModel
+from tests.wire.raw import sending, serving
 
 KEY = "sk-secret-0123456789abcdef"
 
@@ -100,3 +102,38 @@ def ask(adapter: Adapter, base_url: str, *requests: ModelRequest, **changes: Any
             await client.aclose()
 
     return asyncio.run(main())
+
+
+def sent(adapter: Adapter, request: ModelRequest, **changes: Any) -> dict[str, Any]:
+    """The JSON of one request as the server received it."""
+    with ScriptedModel([Say("ok")]) as server:
+        ask(adapter, server.base_url, request, **changes)
+        return server.requests[0].json
+
+
+def yielded(
+    open_model: Callable[[ModelSpec], ModelClient],
+    *pieces: bytes,
+    path: str = "/v1",
+    close: bool = True,
+    **timeouts: float,
+) -> list[Delta | Retried | Reply]:
+    """What a client yields for an answer of these bytes."""
+
+    async def main() -> list[Delta | Retried | Reply]:
+        async with serving(sending(*pieces, close=close)) as port:
+            limits = Timeouts(**({"tail": 0.2} | timeouts))
+            client = open_model(spec(f"http://127.0.0.1:{port}{path}", timeouts=limits))
+            try:
+                return await collect(client.stream(asking("Go")))
+            finally:
+                await client.aclose()
+
+    return asyncio.run(main())
+
+
+def replied(open_model: Callable[[ModelSpec], ModelClient], *pieces: bytes, **how: Any) -> Reply:
+    """The reply out of these bytes; `how` as `yielded` takes it."""
+    reply = yielded(open_model, *pieces, **how)[-1]
+    assert isinstance(reply, Reply)
+    return reply

@@ -1,13 +1,13 @@
 """Servers of the anthropic-messages wire that answer in an unusual way, and are understood."""
 
-import asyncio
 import gzip
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
-from melete.core.event import CallDelta, Delta, Reply, Retried, TextDelta, ThinkingDelta
+from melete.core.event import CallDelta, Reply, TextDelta, ThinkingDelta
 from melete.core.message import Text, Thinking, Usage
 from melete.core.model import (
     AuthError,
@@ -26,10 +26,9 @@ from melete.core.model import (
     UnknownModelError,
 )
 from melete.models.anthropic_messages import open_model
-from melete.models.spec import Timeouts
 from melete.testing import Fault, ScriptedModel
-from tests.wire.adapters import adapter_of, ask, asking, collect, spec
-from tests.wire.raw import head, sending, serving
+from tests.wire.adapters import adapter_of, ask, asking, replied, yielded
+from tests.wire.raw import head
 
 MESSAGE = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
 WHOLE = json.dumps(MESSAGE | {"content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"}).encode()
@@ -71,26 +70,8 @@ def stop(reason: str | None, **usage: Any) -> bytes:
 SAID = BEGIN + text(0, "H", "i") + stop("end_turn", output_tokens=3) + END
 
 
-def items_of(*pieces: bytes, close: bool = True, **timeouts: float) -> list[Delta | Retried | Reply]:
-    """Everything that these bytes yield."""
-
-    async def main() -> list[Delta | Retried | Reply]:
-        async with serving(sending(*pieces, close=close)) as port:
-            limits = Timeouts(**({"tail": 0.2} | timeouts))
-            client = open_model(spec(f"http://127.0.0.1:{port}", timeouts=limits))
-            try:
-                return await collect(client.stream(asking("Go")))
-            finally:
-                await client.aclose()
-
-    return asyncio.run(main())
-
-
-def reply_to(*pieces: bytes, close: bool = True, **timeouts: float) -> Reply:
-    """The reply out of these bytes."""
-    reply = items_of(*pieces, close=close, **timeouts)[-1]
-    assert isinstance(reply, Reply)
-    return reply
+items_of = partial(yielded, open_model, path="")
+reply_to = partial(replied, open_model, path="")
 
 
 def kept(reply: Reply) -> list[dict[str, Any]]:

@@ -1,14 +1,14 @@
 """Servers of the gemini wire that answer in an unusual way, or refuse in Google's own words, and are understood."""
 
-import asyncio
 import gzip
 import json
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
-from melete.core.event import CallDelta, Delta, Reply, Retried, TextDelta
+from melete.core.event import CallDelta, Reply, TextDelta
 from melete.core.message import Text, Thinking, Usage
 from melete.core.model import (
     AuthError,
@@ -24,10 +24,9 @@ from melete.core.model import (
     UnknownModelError,
 )
 from melete.models.gemini import open_model
-from melete.models.spec import Timeouts
 from melete.testing import Call, Fault, Say, ScriptedModel
-from tests.wire.adapters import KEY, Adapter, adapter_of, ask, asking, collect, spec
-from tests.wire.raw import head, sending, serving
+from tests.wire.adapters import KEY, Adapter, adapter_of, ask, asking, replied, yielded
+from tests.wire.raw import head
 
 
 def chunk(*parts: dict[str, Any], finish: str = "", **fields: Any) -> bytes:
@@ -47,26 +46,8 @@ def said(text: str, finish: str = "") -> bytes:
     return event(chunk({"text": text}, finish=finish))
 
 
-def items_of(*pieces: bytes, close: bool = True, **timeouts: float) -> list[Delta | Retried | Reply]:
-    """What a client yields for these bytes."""
-
-    async def main() -> list[Delta | Retried | Reply]:
-        async with serving(sending(*pieces, close=close)) as port:
-            limits = Timeouts(**({"tail": 0.2} | timeouts))
-            client = open_model(spec(f"http://127.0.0.1:{port}/v1beta", timeouts=limits, provider="google"))
-            try:
-                return await collect(client.stream(asking("Go")))
-            finally:
-                await client.aclose()
-
-    return asyncio.run(main())
-
-
-def reply_to(*pieces: bytes, close: bool = True, **timeouts: float) -> Reply:
-    """The reply out of these bytes."""
-    reply = items_of(*pieces, close=close, **timeouts)[-1]
-    assert isinstance(reply, Reply)
-    return reply
+items_of = partial(yielded, open_model, path="/v1beta")
+reply_to = partial(replied, open_model, path="/v1beta")
 
 
 WHOLE = chunk({"text": "Hi"}, finish="STOP")

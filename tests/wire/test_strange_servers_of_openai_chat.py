@@ -1,19 +1,17 @@
 """Servers of the openai-chat wire that answer in an unusual way, and are understood."""
 
-import asyncio
 import gzip
 import json
+from functools import partial
 from typing import Any
 
 import pytest
 
-from melete.core.event import Reply
 from melete.core.message import Thinking
 from melete.core.model import ContentFilterError, ContextOverflowError, MalformedReplyError, ModelError, RateLimitError
 from melete.models.openai_chat import open_model
-from melete.models.spec import Timeouts
-from tests.wire.adapters import answered, asking, spec
-from tests.wire.raw import head, sending, serving
+from tests.wire.adapters import replied
+from tests.wire.raw import head
 
 WHOLE = json.dumps({"choices": [{"message": {"role": "assistant", "content": "Hi"}, "finish_reason": "stop"}]}).encode()
 
@@ -28,19 +26,7 @@ def said(text: str, finish: str | None = None) -> bytes:
     return event(choices=[{"delta": {"content": text}, "finish_reason": finish}])
 
 
-def reply_to(*pieces: bytes, close: bool = True, **timeouts: float) -> Reply:
-    """The reply out of these bytes."""
-
-    async def main() -> Reply:
-        async with serving(sending(*pieces, close=close)) as port:
-            limits = Timeouts(**({"tail": 0.2} | timeouts))
-            client = open_model(spec(f"http://127.0.0.1:{port}/v1", timeouts=limits))
-            try:
-                return await answered(client, asking("Go"))
-            finally:
-                await client.aclose()
-
-    return asyncio.run(main())
+reply_to = partial(replied, open_model)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from melete.core.model import (
 )
 from melete.models.openai_responses import open_model
 from melete.models.spec import Timeouts
-from tests.wire.adapters import answered, asking, collect, spec
+from tests.wire.adapters import answered, asking, collect, replied, spec
 from tests.wire.raw import head, sending, serving
 
 HI = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
@@ -51,19 +52,7 @@ def done(*output: Any, **fields: Any) -> bytes:
     return event("response.completed", response=whole(*output, **fields))
 
 
-def reply_to(*pieces: bytes, close: bool = True, **timeouts: float) -> Reply:
-    """The reply out of these bytes."""
-
-    async def main() -> Reply:
-        async with serving(sending(*pieces, close=close)) as port:
-            limits = Timeouts(**({"tail": 0.2} | timeouts))
-            client = open_model(spec(f"http://127.0.0.1:{port}/v1", timeouts=limits))
-            try:
-                return await answered(client, asking("Go"))
-            finally:
-                await client.aclose()
-
-    return asyncio.run(main())
+reply_to = partial(replied, open_model)
 
 
 def streamed(*pieces: bytes) -> list[Delta | Retried | Reply]:

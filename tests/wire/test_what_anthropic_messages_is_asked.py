@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from melete.core.message import Audio, File, Image, Message, Text, Thinking, ToolCall, ToolResult, Wire, user
-from melete.core.model import Capabilities, ModelRequest
+from melete.core.model import Capabilities
 from melete.models.spec import Quirks
 from melete.testing import Call, Calls, Fault, Say, ScriptedModel
-from tests.wire.adapters import KEY, TOOL, Adapter, adapter_of, answered, ask, asking, assistant, results, spec
+from tests.wire.adapters import KEY, TOOL, Adapter, adapter_of, answered, ask, asking, assistant, results, sent, spec
 
 CALL = ToolCall(id="toolu_a", name="read_file", arguments='{"path":"a.txt"}')
 OTHER = ToolCall(id="toolu_b", name="read_file", arguments='{"path":"b.txt"}')
@@ -25,13 +25,6 @@ BUDGET = Quirks(effort="thinking_budget")
 def adapter() -> Adapter:
     """This wire alone."""
     return adapter_of("anthropic-messages")
-
-
-def sent(adapter: Adapter, request: ModelRequest, **changes: Any) -> dict[str, Any]:
-    """The JSON of one request as the server received it."""
-    with ScriptedModel([Say("ok")]) as server:
-        ask(adapter, server.base_url, request, **changes)
-        return server.requests[0].json
 
 
 def plain(value: Any) -> Any:

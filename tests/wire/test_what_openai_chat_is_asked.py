@@ -9,9 +9,8 @@ import msgspec
 import pytest
 
 from melete.core.message import Image, Message, Text, ToolCall, ToolResult, user
-from melete.core.model import ModelRequest
 from melete.testing import Call, Calls, Fault, Say, ScriptedModel
-from tests.wire.adapters import KEY, TOOL, Adapter, adapter_of, answered, ask, asking, assistant, results, spec
+from tests.wire.adapters import KEY, TOOL, Adapter, adapter_of, answered, ask, asking, assistant, results, sent, spec
 
 
 @pytest.fixture
@@ -23,13 +22,6 @@ def adapter() -> Adapter:
 CALL = ToolCall(id="call_a", name="read_file", arguments='{"path":"a.txt"}')
 OTHER = ToolCall(id="call_b", name="read_file", arguments='{"path":"b.txt"}')
 RESULT = ToolResult(call="call_a", name="read_file", content='{"content":"A"}')
-
-
-def sent(adapter: Adapter, request: ModelRequest, **changes: Any) -> dict[str, Any]:
-    """The JSON of one request as the server received it."""
-    with ScriptedModel([Say("ok")]) as server:
-        ask(adapter, server.base_url, request, **changes)
-        return server.requests[0].json
 
 
 def test_tools_system_and_messages_arrive(adapter: Adapter) -> None:

