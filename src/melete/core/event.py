@@ -50,7 +50,11 @@ class ToolSchema(Struct, frozen=True, kw_only=True):
 
 
 class Opened(Stamp, frozen=True, kw_only=True, tag="session.opened"):
-    """The first fact of every session."""
+    """The first fact of every session.
+
+    A fork begins with copies of the facts of `forked_from` up to its fact `forked_at`; its own facts up to `copied` are these.
+    `about` holds what is known beside: `model` pins the session to a model, `imported` is the name that an import gave it.
+    """
 
     version: int = 1
     owner: str = ""
@@ -58,6 +62,8 @@ class Opened(Stamp, frozen=True, kw_only=True, tag="session.opened"):
     cwd: str = ""
     parent: str = ""
     forked_from: str = ""
+    forked_at: int = 0
+    copied: int = 0
     title: str = ""
     about: dict[str, str] = {}
 
@@ -79,10 +85,14 @@ class Titled(Stamp, frozen=True, kw_only=True, tag="session.titled"):
 
 
 class Said(Stamp, frozen=True, kw_only=True, tag="message"):
-    """A user message entered the conversation: a prompt, a queued one (`inbox` = its id), a note of the runtime, an import."""
+    """A user message entered the conversation: a prompt, a queued one (`inbox` = its id), a note of the runtime, an import.
+
+    `ref` is the name that an import gave the message.
+    """
 
     message: Message
     inbox: str = ""
+    ref: str = ""
 
 
 # ---- facts of a run --------------------------------------------------------------------------------------------------
@@ -93,13 +103,18 @@ class RunStarted(Stamp, frozen=True, kw_only=True, tag="run.started"):
 
     model: str = ""
     provider: str = ""
+    base_url: str = ""
     surface: str = "cli"
     pid: int = 0
     max_steps: int = 0
 
 
 class Reply(Stamp, frozen=True, kw_only=True, tag="reply"):
-    """The model's finished message, with the provider's bytes inside; `stop` is the provider's reason, normalised."""
+    """The model's finished message, with the provider's bytes inside; `stop` is the provider's reason, normalised.
+
+    `asked` is a checksum of what it answers: the system blocks, schemas and messages of the request. `ref` is the name that an
+    import gave the message.
+    """
 
     message: Message
     stop: Literal["end", "tool_calls", "length", "content_filter", "other"] = "end"
@@ -109,6 +124,8 @@ class Reply(Stamp, frozen=True, kw_only=True, tag="reply"):
     request_id: str = ""
     seconds: float = 0.0
     first_token_seconds: float = 0.0
+    asked: str = ""
+    ref: str = ""
 
 
 class ToolStarted(Stamp, frozen=True, kw_only=True, tag="tool.started"):

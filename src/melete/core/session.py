@@ -40,8 +40,15 @@ class Receipt(Struct, frozen=True, kw_only=True):
     seq: int = 0
 
 
+CostStatus = Literal["none", "actual", "estimated", "partial", "unknown"]
+
+
 class SessionInfo(Struct, frozen=True, kw_only=True):
-    """One row of a listing; `running` is read from the lock at the moment of listing."""
+    """One row of a listing; `running` is read from the lock at the moment of listing, `size` is the log's in bytes.
+
+    `cost_status`: `none` (nothing was asked), `actual` (the provider said it), `estimated` (from price lists), `partial` (some
+    requests have no known price), `unknown` (none has). `root` is the first session of the chain of parents and forks.
+    """
 
     id: str
     owner: str = ""
@@ -50,25 +57,81 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     cwd: str = ""
     model: str = ""
     parent: str = ""
+    forked_from: str = ""
+    forked_at: int = 0
+    root: str = ""
     started: datetime
     updated: datetime
     messages: int = 0
+    steps: int = 0
+    runs: int = 0
     tool_calls: int = 0
     usage: Usage = Usage()
     cost_usd: float | None = None
+    cost_status: CostStatus = "none"
+    cost_source: str = ""
+    provider: str = ""
+    base_url: str = ""
     stop: str = ""
     running: bool = False
     size: int = 0
 
 
+class Which(Struct, frozen=True, kw_only=True):
+    """Which sessions, or messages of them: empty fields leave all in.
+
+    `cwd` is a folder with all below it; `since` (included) and `until` (excluded) are times of messages in a search and of the last
+    change in a listing; `chain` names a session whose whole chain of parents and forks is meant, `without` one whose chain is not.
+    """
+
+    sources: tuple[str, ...] = ()
+    cwd: str = ""
+    models: tuple[str, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    session: str = ""
+    chain: str = ""
+    without: str = ""
+
+
+class Query(Struct, frozen=True, kw_only=True):
+    """A search in the messages: any `text` is valid; `owner` sees its own sessions only, an empty one all.
+
+    In the text, `"..."` is a phrase, and AND, OR, NOT in capitals, and `-word`, mean what they do elsewhere; whatever makes no
+    sense is taken as words. `roles` and `tools` keep the messages of these roles, and the results and calls of these tools.
+    `each` is the number of hits that one chain of sessions may have, 0 for any.
+    """
+
+    text: str
+    owner: str = ""
+    which: Which = Which()
+    roles: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    order: Literal["best", "newest", "oldest"] = "best"
+    each: int = 0
+    limit: int = 10
+
+
+ALL = Which()
+
+
 class Hit(Struct, frozen=True, kw_only=True):
-    """One search result: `seq` names the fact that holds the message, `snippet` shows the match, higher `score` is better."""
+    """One search result: `seq` names the fact that holds the message, higher `score` is better.
+
+    `snippet` shows the match, `marks` are the places in it that matched (start, end); `ref` is the name that an import gave the
+    message, `root` the first session of the chain.
+    """
 
     session: str
     seq: int
     role: str
     snippet: str
+    marks: tuple[tuple[int, int], ...] = ()
     title: str = ""
+    source: str = ""
+    tool: str = ""
+    ref: str = ""
+    root: str = ""
     at: datetime
     score: float = 0.0
 
@@ -154,7 +217,9 @@ class Store(Protocol):
         """The session that changed last."""
         ...
 
-    async def list(self, *, owner: str = "", limit: int = 50, offset: int = 0) -> Sequence[SessionInfo]:
+    async def list(
+        self, *, owner: str = "", which: Which = ALL, limit: int = 50, offset: int = 0
+    ) -> Sequence[SessionInfo]:
         """Sessions, the last changed first."""
         ...
 
@@ -174,8 +239,8 @@ class Store(Protocol):
         """The messages round the fact `around`."""
         ...
 
-    async def search(self, query: str, *, owner: str = "", limit: int = 10) -> Sequence[Hit]:
-        """Messages that match; any text is a valid query."""
+    async def search(self, query: Query) -> Sequence[Hit]:
+        """Messages that match, the best first; any text is a valid query."""
         ...
 
     async def rename(self, ref: SessionRef, title: str) -> None:

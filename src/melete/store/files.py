@@ -15,7 +15,19 @@ from melete.core.errors import SessionBusyError, SessionNotFoundError, StorageEr
 from melete.core.event import Fact, Opened, RunStarted, Titled
 from melete.core.plugin import Lazy
 from melete.core.ports import Clock
-from melete.core.session import Hit, InboxMessage, Line, Problem, Receipt, Session, SessionInfo, SessionRef
+from melete.core.session import (
+    ALL,
+    Hit,
+    InboxMessage,
+    Line,
+    Problem,
+    Query,
+    Receipt,
+    Session,
+    SessionInfo,
+    SessionRef,
+    Which,
+)
 from melete.store import delivery, lines, verify
 from melete.store.aside import aside_path
 from melete.store.disk import make_folder, storage_error, sync_folder, write_new
@@ -200,9 +212,11 @@ class FileStore:
                 return SessionRef(id=path.stem, owner=opened.owner)
         return None
 
-    async def list(self, *, owner: str = "", limit: int = 50, offset: int = 0) -> Sequence[SessionInfo]:
+    async def list(
+        self, *, owner: str = "", which: Which = ALL, limit: int = 50, offset: int = 0
+    ) -> Sequence[SessionInfo]:
         """Sessions, the last changed first."""
-        return await asyncio.to_thread(self._tables().list, owner=owner, limit=limit, offset=offset)
+        return await asyncio.to_thread(self._tables().list, owner=owner, which=which, limit=limit, offset=offset)
 
     async def info(self, ref: SessionRef) -> SessionInfo:
         """One session's row."""
@@ -212,9 +226,9 @@ class FileStore:
             raise SessionNotFoundError(f"there is no session {ref.id!r}", next="see `melete sessions list`")
         return found
 
-    async def search(self, query: str, *, owner: str = "", limit: int = 10) -> Sequence[Hit]:
-        """Messages that match; any text is a valid query."""
-        return await asyncio.to_thread(self._tables().search, query, owner=owner, limit=limit)
+    async def search(self, query: Query) -> Sequence[Hit]:
+        """Messages that match, the best first; any text is a valid query."""
+        return await asyncio.to_thread(self._tables().search, query)
 
     async def verify(self) -> Sequence[Problem]:
         """Check every log, the ledger and the projections without changing them."""

@@ -18,7 +18,19 @@ from melete.core.event import Fact, Framed, Opened, Reply, RunEnded, RunStarted,
 from melete.core.message import Usage
 from melete.core.policy import Allowance
 from melete.core.ports import Clock, Day
-from melete.core.session import Hit, InboxMessage, Line, Problem, Receipt, Session, SessionInfo, SessionRef
+from melete.core.session import (
+    ALL,
+    Hit,
+    InboxMessage,
+    Line,
+    Problem,
+    Query,
+    Receipt,
+    Session,
+    SessionInfo,
+    SessionRef,
+    Which,
+)
 from melete.core.transcript import Transcript
 from melete.store import lines, spending
 from melete.store.aside import Finding
@@ -125,7 +137,14 @@ class MemoryStore:
                 return SessionRef(id=room.session, owner=opened.owner)
         return None
 
-    async def list(self, *, owner: str = "", limit: int = 50, offset: int = 0) -> Sequence[SessionInfo]:
+    async def list(
+        self,
+        *,
+        owner: str = "",
+        which: Which = ALL,  # noqa: ARG002
+        limit: int = 50,
+        offset: int = 0,
+    ) -> Sequence[SessionInfo]:
         """Sessions, the last changed first."""
         mine = [room for room in self._latest_first() if owner in ("", room.owner)]
         return [_info(room) for room in mine[offset : offset + limit]]
@@ -153,9 +172,10 @@ class MemoryStore:
         """The messages round the fact `around`."""
         return lines.around(lines.of(self._room(ref).facts), around, window)
 
-    async def search(self, query: str, *, owner: str = "", limit: int = 10) -> Sequence[Hit]:
+    async def search(self, query: Query) -> Sequence[Hit]:
         """Messages that hold any word of the query, those that hold most of them first."""
-        words = terms(query) or [query.strip().lower()]
+        owner, limit = query.owner, query.limit
+        words = terms(query.text) or [query.text.strip().lower()]
         hits = [
             Hit(
                 session=room.session,

@@ -10,7 +10,7 @@ import msgspec
 
 from melete.core.errors import StorageError
 from melete.core.ports import Clock
-from melete.core.session import Hit, Problem, SessionInfo, SessionRef
+from melete.core.session import Hit, Problem, Query, SessionInfo, SessionRef, Which
 from melete.store import search, tables
 from melete.store.catchup import CaughtUp, sources
 from melete.store.sqlite import DamagedError, Database
@@ -32,11 +32,10 @@ class Projections:
             if projection.path.exists():
                 projection.use(lambda _: None)
 
-    def list(self, *, owner: str, limit: int, offset: int) -> list[SessionInfo]:
+    def list(self, *, owner: str, which: Which, limit: int, offset: int) -> list[SessionInfo]:
         """Sessions, the last changed first."""
-        return self._tables.use(
-            lambda database: tables.listing(database, owner=owner, limit=limit, offset=offset, folder=self._folder)
-        )
+        found = tables.Listing(owner=owner, which=which, limit=limit, offset=offset)
+        return self._tables.use(lambda database: tables.listing(database, found, folder=self._folder))
 
     def info(self, ref: SessionRef) -> SessionInfo | None:
         """One session's row."""
@@ -46,9 +45,9 @@ class Projections:
         """Sessions with this title, the last changed first."""
         return self._tables.use(lambda database: tables.titled(database, title, owner=owner))
 
-    def search(self, query: str, *, owner: str, limit: int) -> "Sequence[Hit]":
+    def search(self, query: Query) -> "Sequence[Hit]":
         """Messages that match, with their sessions' titles."""
-        hits = self._search.use(lambda database: search.find(database, query, owner=owner, limit=limit))
+        hits = self._search.use(lambda database: search.find(database, query))
         named = self._tables.use(lambda database: tables.titles(database, [hit.session for hit in hits]))
         return [msgspec.structs.replace(hit, title=named.get(hit.session, "")) for hit in hits]
 

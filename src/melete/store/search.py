@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from melete.core.event import Fact, Opened
-from melete.core.session import Hit
+from melete.core.session import Hit, Query
 from melete.store import lines
 from melete.store.sqlite import Database
 from melete.store.tables import moment
@@ -49,10 +49,11 @@ class SearchIndex:
         connection.execute("DELETE FROM owners WHERE session = ?", (session,))
 
 
-def find(database: Database, query: str, *, owner: str, limit: int) -> list[Hit]:
+def find(database: Database, query: Query) -> list[Hit]:
     """Messages with any of the query's words, the best first; without any, those that hold the query as it stands."""
     found: list[Hit] = []
-    if words := terms(query):
+    owner, limit = query.owner, query.limit
+    if words := terms(query.text):
         sql = SELECT.format(
             snippet=f"snippet(words, 0, '', '', '…', {SNIPPET_WORDS})",
             score="-bm25(words)",
@@ -61,7 +62,7 @@ def find(database: Database, query: str, *, owner: str, limit: int) -> list[Hit]
             order="bm25(words), entries.at DESC",
         )
         found = _hits(database, sql, (" OR ".join(f'"{word}"' for word in words), owner, limit))
-    text = query.strip()[:LONGEST_QUERY]
+    text = query.text.strip()[:LONGEST_QUERY]
     if found or not text:
         return found
     pattern = "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from melete.core.event import Fact, Framed, Opened, Reply, RunEnded, RunStarted, Spent, Titled
 from melete.core.message import Usage
-from melete.core.session import SessionInfo, SessionRef
+from melete.core.session import ALL, SessionInfo, SessionRef, Which
 from melete.store import lines
 from melete.store.log import is_locked
 from melete.store.sqlite import Database
@@ -93,11 +94,20 @@ def _spend(connection: sqlite3.Connection, session: str, fact: Spent) -> None:
     )
 
 
-def listing(database: Database, *, owner: str, limit: int, offset: int, folder: Path) -> list[SessionInfo]:
+class Listing(Struct, frozen=True, kw_only=True):
+    """What a listing is asked for."""
+
+    owner: str = ""
+    which: Which = ALL
+    limit: int = 50
+    offset: int = 0
+
+
+def listing(database: Database, wanted: Listing, *, folder: Path) -> list[SessionInfo]:
     """Rows, the last changed first."""
     rows = database.read(
         f"SELECT {COLUMNS} FROM sessions WHERE ? IN ('', owner) ORDER BY updated DESC, id DESC LIMIT ? OFFSET ?",  # noqa: S608
-        (owner, limit, offset),
+        (wanted.owner, wanted.limit, wanted.offset),
     )
     return [_info(row, folder) for row in rows]
 

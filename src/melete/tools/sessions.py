@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from melete.core.errors import SessionNotFoundError
-from melete.core.session import Hit, Line
+from melete.core.session import Hit, Line, Query
 from melete.core.tool import ToolContext, ToolError, tool
 from melete.tools.group import Group
 
@@ -24,7 +24,7 @@ async def session_search(
     if session_id:
         return await _scroll(ctx, session_id, around)
     if query.strip():
-        hits = await ctx.store.search(query, owner=ctx.session.ref.owner, limit=limit * HITS_EACH * 2)
+        hits = await ctx.store.search(Query(text=query, owner=ctx.session.ref.owner, limit=limit * HITS_EACH * 2))
         return {"success": True, "sessions": _by_session(hits, limit)}
     rows = await ctx.store.list(owner=ctx.session.ref.owner, limit=limit + 1)
     others = [row for row in rows if row.id != ctx.session.ref.id][:limit]

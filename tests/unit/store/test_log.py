@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from melete.core.errors import SessionNotFoundError, StorageError, StoreError
 from melete.core.event import Fact, Notice, Opened, Reply, Said
 from melete.core.message import Message, Text, Wire, user
-from melete.core.session import SessionRef, Store
+from melete.core.session import Query, SessionRef, Store
 from melete.store import open_store, record
 from melete.store.log import is_locked
 from tests.unit.store.given import SetClock, note, opened_store, turn, with_turns
@@ -206,7 +206,7 @@ def test_files_are_private_and_made_only_when_needed(tmp_path: Path) -> None:
         assert Path(path).parent == state / "spill" / "s-1"
         assert Path(path).read_text() == "text?"
         await store.list()
-        await store.search("x")
+        await store.search(Query(text="x"))
         await store.aclose()
 
     asyncio.run(main())

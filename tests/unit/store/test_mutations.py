@@ -12,7 +12,7 @@ import pytest
 from melete.core.errors import StoreError
 from melete.core.event import Fact
 from melete.core.policy import Allowance
-from melete.core.session import Problem, SessionRef
+from melete.core.session import Problem, Query, SessionRef
 from melete.store import open_ledger
 from tests.unit.store.given import SetClock, note, opened_store, with_turns
 
@@ -43,7 +43,7 @@ class Truth:
         self.rows = ledger.read()
         await store.send(REFS[0], note("m-1"))
         await store.list()
-        await store.search("files")
+        await store.search(Query(text="files"))
         await store.aclose()
 
 
@@ -104,7 +104,7 @@ async def survey(truth: Truth, home: Path, what: str) -> None:
     told = list(await store.verify())
     listed = {row.id for row in await store.list()}
     assert all(ref.id in listed or told_of(told, ref.id) for ref in REFS), what
-    await store.search("files")
+    await store.search(Query(text="files"))
     for ref in REFS:
         check_facts(truth.facts[ref.id], await facts_of(home, ref), told_of(told, ref.id), what)
         try:

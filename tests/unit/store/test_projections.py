@@ -12,7 +12,7 @@ import pytest
 from melete.core.errors import StorageError
 from melete.core.event import Opened
 from melete.core.message import user
-from melete.core.session import SessionRef
+from melete.core.session import Query, SessionRef
 from melete.store import sqlite
 from tests.unit.store.given import opened_store, with_turns
 
@@ -44,10 +44,10 @@ def test_two_stores_share_the_tables_and_each_sees_what_the_other_wrote(tmp_path
         for number in range(3):
             await with_turns((one, two)[number % 2], id=f"s-{number}")
             assert len(await one.list()) == len(await two.list()) == number + 1
-            assert len(await one.search("files")) == len(await two.search("files"))
+            assert len(await one.search(Query(text="files"))) == len(await two.search(Query(text="files")))
         async with two.claim(SessionRef(id="s-0")) as session:
             await session.append(user("pelican"))
-        assert [hit.session for hit in await one.search("pelicans")] == ["s-0"]
+        assert [hit.session for hit in await one.search(Query(text="pelicans"))] == ["s-0"]
         assert (await one.info(SessionRef(id="s-0"))).messages == 5
         await one.aclose()
         await two.aclose()
@@ -61,12 +61,12 @@ def test_a_file_that_is_no_database_is_set_aside_and_remade(tmp_path: Path, name
     async def main() -> None:
         store = opened_store(tmp_path)
         await with_turns(store, id="s-1")
-        rows, hits = await store.list(), await store.search("files")
+        rows, hits = await store.list(), await store.search(Query(text="files"))
         await store.aclose()
         path = tmp_path / "state" / name
         path.write_bytes(content)
         assert await store.list() == rows
-        assert await store.search("files") == hits
+        assert await store.search(Query(text="files")) == hits
         aside = list((tmp_path / "state").glob(f"{name}.damaged-*"))
         problems = await store.verify()
         assert [Path(problem.kept) for problem in problems] == [path for path in aside if not path.suffix.endswith("l")]
@@ -159,12 +159,12 @@ def test_a_log_that_was_put_in_the_place_of_another_is_read_anew(tmp_path: Path)
         store = opened_store(tmp_path)
         await with_turns(store, 2, opened=Opened(title="old"), id="s-1")
         await store.list()
-        await store.search("files")
+        await store.search(Query(text="files"))
         (tmp_path / "state" / "sessions" / "s-1.log").unlink()
         await with_turns(store, 1, opened=Opened(title="new"), id="s-1")
         (row,) = await store.list()
         assert (row.title, row.messages) == ("new", 4)
-        assert {hit.seq for hit in await store.search("answer question")} <= set(range(1, 11))
+        assert {hit.seq for hit in await store.search(Query(text="answer question"))} <= set(range(1, 11))
         await store.aclose()
 
     asyncio.run(main())

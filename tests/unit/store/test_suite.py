@@ -13,7 +13,7 @@ from melete.core.event import Answered, CancelAsked, Fact, Opened, RunStarted, S
 from melete.core.message import Usage, user
 from melete.core.policy import Allowance
 from melete.core.ports import Ledger
-from melete.core.session import SessionRef, Store
+from melete.core.session import Query, SessionRef, Store
 from melete.store import open_ledger, open_store
 from melete.store.memory import MemoryLedger, MemoryStore
 from tests.unit.store.given import SetClock, note, turn, until, with_turns
@@ -223,13 +223,13 @@ def test_any_text_is_a_query_and_the_owner_filters(given: Given) -> None:
     async def main(store: Store) -> None:
         ref = await with_turns(store, 2, opened=Opened(owner="ann", title="files"))
         await with_turns(store, 1, opened=Opened(owner="bob"))
-        (hit,) = await store.search("answer 1", owner="ann", limit=1)
+        (hit,) = await store.search(Query(text="answer 1", owner="ann", limit=1))
         assert (hit.session, hit.role, hit.title) == (ref.id, "assistant", "files")
         assert "Answer" in hit.snippet
-        assert {hit.session for hit in await store.search("files", owner="ann")} == {ref.id}
+        assert {hit.session for hit in await store.search(Query(text="files", owner="ann"))} == {ref.id}
         for query in ("", "   ", '"', "AND", "a OR", "(", "*", "-x", "NEAR(", "col:x", "\x00", "%", "the", "🦊" * 900):
-            await store.search(query)
-        assert not await store.search("nowhere-to-be-found-zzz")
+            await store.search(Query(text=query))
+        assert not await store.search(Query(text="nowhere-to-be-found-zzz"))
 
     drive(given, main)
 
@@ -336,12 +336,12 @@ def test_a_deleted_session_is_gone_from_everywhere(given: Given) -> None:
         ref = await with_turns(store)
         other = await with_turns(store)
         assert len(await store.list()) == 2
-        await store.search("files")
+        await store.search(Query(text="files"))
         await store.send(ref, note("m-1"))
         await store.spill(ref, "c1", "long")
         await store.delete(ref)
         assert [row.id for row in await store.list()] == [other.id]
-        assert {hit.session for hit in await store.search("files")} <= {other.id}
+        assert {hit.session for hit in await store.search(Query(text="files"))} <= {other.id}
         for act in (store.facts(ref), store.info(ref), store.delete(ref), store.send(ref, note("m-2"))):
             with pytest.raises(SessionNotFoundError):
                 await act

@@ -9,7 +9,7 @@ import click
 
 from melete import __version__
 from melete.core.errors import MeleteError, UsageError
-from melete.core.plugin import Lazy
+from melete.surfaces.cli.lazy import LazyGroup
 from melete.surfaces.cli.options import Shared, shared_options
 from melete.surfaces.cli.output import ReaderLeft, err, forget, visible
 
@@ -30,17 +30,8 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
-    """Imports a command's module when the command is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """The commands in the order in which people meet them."""
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
-        """The command, imported now."""
-        target = COMMANDS.get(cmd_name)
-        return Lazy[click.Command](target).load() if target else None
+class Commands(LazyGroup):
+    """The commands of the program; a prompt in the place of one is told so."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -53,6 +44,7 @@ class Commands(click.Group):
 
 @click.group(
     cls=Commands,
+    targets=COMMANDS,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
