@@ -17,7 +17,7 @@ from benchmarks.report import Row, chosen, parser, show
 from melete.core.event import Fact, Opened, Reply, RunEnded, RunStarted, Said, Spent, ToolEnded, ToolStarted
 from melete.core.message import Message, Text, ToolCall, ToolResult, Usage, user
 from melete.core.policy import Allowance
-from melete.core.session import SessionRef, Store
+from melete.core.session import Query, SessionRef, Store
 from melete.store import open_ledger, open_store
 
 MESSAGE_CHARACTERS = 400
@@ -104,7 +104,7 @@ async def measure(state: Path, facts: int) -> dict[str, float]:
     found[f"claiming a session of {turns * len(turn(0))} facts, ms"] = 1e3 * await seconds(lambda: claim(store, ref), 5)
     found["first listing, ms"] = 1e3 * await seconds(store.list, 1)
     found["listing again, ms"] = 1e3 * await seconds(store.list, 20)
-    found["first search, ms"] = 1e3 * await seconds(lambda: store.search("question"), 1)
+    found["first search, ms"] = 1e3 * await seconds(lambda: store.search(Query(text="question")), 1)
     ledger = open_ledger(state, clock=RealClock())
 
     async def spend() -> None:

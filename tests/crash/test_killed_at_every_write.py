@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from melete.core.event import Opened
-from melete.core.session import Session, SessionRef, Store
+from melete.core.session import Query, Session, SessionRef, Store
 from melete.store import lines, open_ledger, open_store
 from melete.store.log import is_locked
 from tests.crash.workers import RealClock, fact_of
-from tests.unit.store.given import note, with_turns
+from tests.unit.store.given import note, turn, with_turns
 
 FULL = os.environ.get("MELETE_CRASH_FULL") == "1"
 CALLS = (
@@ -31,6 +31,7 @@ CALLS = (
     "?rename,?renameat,?renameat2",
     "?unlink,?unlinkat",
     "?mkdir,?mkdirat",
+    "?link,?linkat",
 )
 REF = SessionRef(id="s-1")
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,11 +156,11 @@ async def tables_agree(store: Store, state: Path, where: str) -> None:
     (row,) = await store.list()
     said = lines.of(await store.facts(REF))
     assert row.messages == len(said), where
-    found = await store.search("answer question files", limit=99)
+    found = await store.search(Query(text="answer question files", limit=99))
     assert len({hit.seq for hit in found}) == len(found), where
     await store.rebuild()
     assert await store.list() == [row], where
-    again = await store.search("answer question files", limit=99)
+    again = await store.search(Query(text="answer question files", limit=99))
     assert {(hit.seq, hit.snippet) for hit in again} == {(hit.seq, hit.snippet) for hit in found}, where
 
 
@@ -199,3 +200,41 @@ async def send_and_die(folder: Path, calls: str, number: int) -> bool:
     assert not await store.verify(), where
     await store.aclose()
     return "done" in acknowledged
+
+
+def test_a_session_that_is_added_is_there_whole_or_not_at_all_and_a_deleted_one_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def once(calls: str, number: int) -> bool:
+        state = tmp_path / f"{calls.strip('?').partition(',')[0]}-{number}" / "state"
+        ran = subprocess.run(
+            command("add", state, calls, number), cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        )
+        acknowledged = ran.stdout.splitlines()
+        survived = "done" in acknowledged
+        assert survived == (ran.returncode == 0), ran.stderr
+        asyncio.run(check_added(state, acknowledged, f"{calls} {number}"))
+        return survived
+
+    count = at_every_point(5, once)
+    with capsys.disabled():
+        print(f"[adding killed at {count} points]", end=" ")
+    assert count > 15
+
+
+async def check_added(state: Path, acknowledged: list[str], where: str) -> None:
+    """Each session has all its facts or is not there, and what was acknowledged holds."""
+    store = open_store(state, clock=RealClock())
+    rows = {row.id: row.messages for row in await store.list()}
+    assert set(rows.values()) <= {4}, where
+    assert "added s-2" not in acknowledged or "s-2" in rows, where
+    if "deleted s-1" in acknowledged:
+        assert "s-1" not in rows, where
+    elif "added s-2" not in acknowledged and "added s-1" in acknowledged:
+        assert "s-1" in rows, where
+    assert {hit.session for hit in await store.search(Query(text="files"))} <= rows.keys(), where
+    assert all(problem.harmless for problem in await store.verify(deep=True)), where
+    for name in {"s-1", "s-2"} - rows.keys():
+        await store.add([Opened(), *turn()], id=name)
+    assert len(await store.list()) == 2, where
+    await store.aclose()

@@ -14,7 +14,7 @@ from pathlib import Path
 from melete.core.errors import SessionBusyError
 from melete.core.event import Answered, Asked, CancelAsked, Fact, Opened, Question, RunEnded, RunStarted, Said, Steered
 from melete.core.message import user
-from melete.core.session import InboxMessage, Session, SessionRef, Store
+from melete.core.session import InboxMessage, Query, Session, SessionRef, Store
 from melete.store import open_ledger, open_store
 from tests.unit.store.given import turn
 
@@ -84,8 +84,18 @@ async def work(store: Store, state: Path) -> None:
                 say(f"fact {stored[0].seq}")
             await drain(session)
         await store.list()
-        await store.search("files")
+        await store.search(Query(text="files"))
         say(f"ledger {await ledger.append('note', {'number_of': number})}")
+
+
+async def add(store: Store) -> None:
+    """Add two sessions of facts that exist already, and delete the first."""
+    for name in ("s-1", "s-2"):
+        await store.add([Opened(title="added"), *turn()], id=name)
+        say(f"added {name}")
+    await store.search(Query(text="files"))
+    await store.delete(REF)
+    say("deleted s-1")
 
 
 async def send(store: Store) -> None:
@@ -118,6 +128,8 @@ async def main(role: str, state: Path) -> None:
             await work(store, state)
         case "send":
             await send(store)
+        case "add":
+            await add(store)
         case _:
             await claim(store, float(sys.argv[3]))
     await store.aclose()

@@ -1,15 +1,17 @@
 """Everything that the loop needs, in one object. Layer 2; made by the composition root for one session."""
 
+import asyncio
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from melete.agent.budget import price
 from melete.agent.cachewatch import TOOLS_OFF, CacheWatch, remark
+from melete.agent.checksum import Checksum
 from melete.agent.compact import Compactor
-from melete.agent.dispatch import Dispatch
+from melete.agent.dispatch import Door
 from melete.agent.loopwatch import LoopWatch
 from melete.core.event import Notice, Reply, Retried, Spent, Stop
 from melete.core.message import Message, Origin, Usage, user
@@ -19,6 +21,8 @@ from melete.core.session import Session
 from melete.core.transcript import ASIDE
 
 RUNTIME = Origin(kind="runtime")
+TIME_IS_UP = "The time for this run is used up."
+WRONG_FORM = "[Note from the runtime] This answer does not have the form that was asked for"
 SLOW, ALL_OF_IT, LONG = 5.0, 0.98, 600
 """Seconds, share of the time before the first token, and characters: an answer beyond all three was held back on its way."""
 
@@ -32,7 +36,7 @@ class Agent:
     """
 
     model: ModelClient
-    dispatch: Dispatch
+    dispatch: Door
     compactor: Compactor
     limits: Limits
     watch: LoopWatch
@@ -50,7 +54,12 @@ class Agent:
     """How often in this run an answer of the wrong form is still sent back."""
     redact: Callable[[str], str] = str
     """Takes known secrets out of what servers say of themselves."""
+    base_url: str = ""
+    """The address of the model, for display: without user, password and query."""
     cache: CacheWatch = field(default_factory=CacheWatch)
+    checksum: Checksum = field(default_factory=Checksum)
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+    """How seconds are waited for."""
     told_at_once: bool = False
     told_too_long: bool = False
 
@@ -71,6 +80,11 @@ class Agent:
             prefill=self.prefill,
             cache_key=session.ref.id,
         )
+
+    def sealed(self, reply: Reply, request: ModelRequest, session: Session) -> Reply:
+        """The reply with the checksum of the request that it answers."""
+        asked = self.checksum.of(request, segment=session.transcript.segment)
+        return msgspec.structs.replace(reply, asked=asked)
 
     def spent(self, reply: Reply | Retried) -> Spent:
         """The bill of a reply, or of one that was thrown away before another try."""
@@ -160,7 +174,7 @@ class Agent:
         why = {
             Stop.LOOPING: f"This run is going round in circles: {self.watch.tripped}",
             Stop.OUT_OF_STEPS: f"All {self.limits.max_steps} steps of this run are used.",
-            Stop.OUT_OF_BUDGET: "The time for this run is used up.",
+            Stop.OUT_OF_BUDGET: TIME_IS_UP,
         }[stop]
         return user(
             f"[Note from the runtime] {why} {TOOLS_OFF} Answer with what is done, what you found, and what is left.",
@@ -178,7 +192,7 @@ class Agent:
                 what, next="ask for less, or choose another model", kept="the answer is in the session"
             )
         self.corrections -= 1
-        text = f"[Note from the runtime] This answer does not have the form that was asked for: {wrong.rstrip('.')}. "
+        text = f"{WRONG_FORM}: {wrong.rstrip('.')}. "
         await session.append(
             user(f"{text}Answer again: one JSON value of that form, and nothing round it.", by=RUNTIME)
         )

@@ -35,12 +35,11 @@ class Desk:
         """Ask and wait; None when nobody is there or nobody answered in time."""
         if not self.attended:
             return None
-        seconds = question.seconds or self._timeout
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._open[question.id] = answer
         try:
             await self._session.record(Asked(question=question), durable=True)
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(self.patience(question)):
                 return await asyncio.shield(answer)
         except TimeoutError:
             if question.id not in self._open:  # an answer is being stored at this very moment: it counts
@@ -50,6 +49,10 @@ class Desk:
             return None
         finally:
             self._open.pop(question.id, None)
+
+    def patience(self, question: Question) -> float:
+        """How many seconds an answer is waited for."""
+        return question.seconds or self._timeout
 
     async def answer(self, message: InboxMessage) -> Answered:
         """Store what became of an answer, then hand it to whoever waits."""

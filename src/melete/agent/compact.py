@@ -52,12 +52,12 @@ class Compactor:
         other, self._known = window != self._known, window
         used = session.transcript.last_usage.total
         if used > self._threshold * window and _gain(session, KEEPS[0], cut_result) >= GAIN * window:
-            await _prune(session, KEEPS[0], cut_result, how="old tool results pruned")
+            await prune(session, KEEPS[0], cut_result, how="old tool results pruned")
         for keep in KEEPS if other else ():
             if session.transcript.last_usage.total <= window:
                 return
             if _gain(session, keep, cut_result) > 0:
-                await _prune(session, keep, cut_result, how="old tool results pruned for a smaller window")
+                await prune(session, keep, cut_result, how="old tool results pruned for a smaller window")
 
     async def shrink(self, session: Session, *, pictures: bool = False) -> bool:
         """Prune now, old `pictures` first where the bytes were too many; False when there is nothing left to prune."""
@@ -65,7 +65,7 @@ class Compactor:
         seen: list[tuple[int, Cut, str]] = [(keep, cut_picture, "old pictures left out") for keep in KEEPS[-2:]]
         for keep, cut, how in (*seen, *results) if pictures else (*results, *seen):
             if _gain(session, keep, cut, tokens=not pictures) > 0:
-                await _prune(session, keep, cut, how=how)
+                await prune(session, keep, cut, how=how)
                 return True
         return False
 
@@ -100,10 +100,10 @@ def cut_picture(part: Part) -> Part:
     return msgspec.structs.replace(part, images=()) if isinstance(part, ToolResult) and part.images else part
 
 
-async def _prune(session: Session, keep: int, cut: Cut, *, how: str) -> None:
+async def prune(session: Session, keep: int, cut: Cut, *, how: str) -> None:
+    """Record a compaction in which all but the last `keep` messages are cut."""
     before = session.messages
-    old, new = _split(before, keep)
-    messages = [*(_pruned(message, cut) for message in old), *new]
+    messages = pruned(before, keep, cut)
     await session.record(
         Compacted(
             segment=uuid4().hex[:12],
@@ -117,6 +117,12 @@ async def _prune(session: Session, keep: int, cut: Cut, *, how: str) -> None:
     )
 
 
+def pruned(messages: Sequence[Message], keep: int, cut: Cut) -> list[Message]:
+    """The messages, all but the last `keep` of them cut."""
+    old, new = _split(messages, keep)
+    return [*(_cut_message(message, cut) for message in old), *new]
+
+
 def _split(messages: Sequence[Message], keep: int) -> tuple[Sequence[Message], Sequence[Message]]:
     """The messages that may be touched and those that may not: nobody's last words are."""
     last = 1 if messages and messages[-1].role == "user" else 0
@@ -124,7 +130,7 @@ def _split(messages: Sequence[Message], keep: int) -> tuple[Sequence[Message], S
     return messages[:at], messages[at:]
 
 
-def _pruned(message: Message, cut: Cut) -> Message:
+def _cut_message(message: Message, cut: Cut) -> Message:
     parts = tuple(map(cut, message.parts))
     if all(new is old for new, old in zip(parts, message.parts, strict=True)):
         return message

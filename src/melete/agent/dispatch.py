@@ -5,6 +5,7 @@ import difflib
 import logging
 import time
 import traceback
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from melete.agent.loopwatch import LoopWatch
 from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import ToolEnded, ToolStarted
 from melete.core.message import ToolCall, ToolResult
+from melete.core.session import Session
 from melete.core.tool import Go, Guard, Output, Refused, Result, Tool, ToolError
 
 log = logging.getLogger("melete.dispatch")
@@ -23,35 +25,26 @@ LONGEST_BUG = 4_000
 """Characters of an unexpected error that the model is shown."""
 
 
-class Dispatch:
-    """Runs calls for one session; nothing else does."""
+class Door:
+    """What every call of a session passes: its outcome is stored, whatever happens; `watch` sees it before."""
 
-    def __init__(
-        self, tools: Sequence[Tool], *, guards: Sequence[Guard], shared: Surroundings, watch: LoopWatch | None = None
-    ) -> None:
-        self.tools = {tool.name: tool for tool in tools}
+    def __init__(self, session: Session, *, watch: LoopWatch | None = None) -> None:
+        self._session = session
         self._watch = watch
-        self._inner = 0
-        self._spilled = 0
-        self._guards = tuple(guards)
-        self._shared = shared
 
+    @abstractmethod
     def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
         """The calls in order, neighbours that may share the clock together."""
-        grouped: list[list[ToolCall]] = []
-        before = False
-        for call in calls:
-            tool = self.tools.get(call.name)
-            parallel = tool is not None and tool.parallel
-            if parallel and before:
-                grouped[-1].append(call)
-            else:
-                grouped.append([call])
-            before = parallel
-        return grouped
 
-    async def run(self, call: ToolCall, *, refused: str = "", parent: CallContext | None = None) -> ToolEnded:
-        """Run one call and store its outcome, whatever happens; a cancellation and StorageError alone go on upwards."""
+    @abstractmethod
+    async def _attempt(self, call: ToolCall, parent: object) -> ToolEnded:
+        """The outcome of one call; every failure is a result that the model can act on."""
+
+    async def run(self, call: ToolCall, *, refused: str = "", parent: object = None) -> ToolEnded:
+        """Run one call and store its outcome, whatever happens; a cancellation and StorageError alone go on upwards.
+
+        `parent` is what made the call, where a tool did.
+        """
         began = time.monotonic()
         try:
             ended = results.failure(call, refused, outcome="not_run") if refused else await self._attempt(call, parent)
@@ -64,11 +57,38 @@ class Dispatch:
 
     async def _store(self, ended: ToolEnded, began: float) -> ToolEnded:
         timed = msgspec.structs.replace(ended, seconds=round(time.monotonic() - began, 4))
-        await self._shared.session.record(timed)
+        await self._session.record(timed)
         return timed
 
-    async def _attempt(self, call: ToolCall, parent: CallContext | None) -> ToolEnded:
-        """The outcome of one call; every failure is a result that the model can act on."""
+
+class Dispatch(Door):
+    """Runs calls for one session; nothing else does."""
+
+    def __init__(
+        self, tools: Sequence[Tool], *, guards: Sequence[Guard], shared: Surroundings, watch: LoopWatch | None = None
+    ) -> None:
+        super().__init__(shared.session, watch=watch)
+        self.tools = {tool.name: tool for tool in tools}
+        self._inner = 0
+        self._spilled = 0
+        self._guards = tuple(guards)
+        self._shared = shared
+
+    def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+        """The calls in order, neighbours that are marked parallel together."""
+        grouped: list[list[ToolCall]] = []
+        before = False
+        for call in calls:
+            tool = self.tools.get(call.name)
+            parallel = tool is not None and tool.parallel
+            if parallel and before:
+                grouped[-1].append(call)
+            else:
+                grouped.append([call])
+            before = parallel
+        return grouped
+
+    async def _attempt(self, call: ToolCall, parent: object) -> ToolEnded:
         tool = self.tools.get(call.name)
         if tool is None:
             near = difflib.get_close_matches(call.name, self.tools, 1)
@@ -76,7 +96,8 @@ class Dispatch:
             return results.failure(call, f"There is no tool {call.name!r}.{hint}", fields={"tools": sorted(self.tools)})
         try:
             checked, canonical = arguments.check(tool, call.arguments)
-            ctx = CallContext(self._shared, call, tool=tool, arguments=checked, nested=self._nested, parent=parent)
+            outer = parent if isinstance(parent, CallContext) else None
+            ctx = CallContext(self._shared, call, tool=tool, arguments=checked, nested=self._nested, parent=outer)
             return await self._guarded(call, canonical, ctx)
         except Refused as refusal:
             return results.failure(call, str(refusal), outcome="denied")

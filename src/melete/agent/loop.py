@@ -53,13 +53,15 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
     doubts = count()
     while True:
         try:
-            async with aclosing(agent.model.stream(agent.request(session, calls_off=calls_off))) as stream:
+            request = agent.request(session, calls_off=calls_off)
+            async with aclosing(agent.model.stream(request)) as stream:
                 async for item in stream:
                     match item:
                         case Reply():
-                            await session.record(item, agent.spent(item), *agent.remarks(item))
+                            reply = agent.sealed(item, request, session)
+                            await session.record(reply, agent.spent(reply), *agent.remarks(reply))
                             await note(session, agent.after_reply(session))
-                            return item
+                            return reply
                         case Retried():
                             told = msgspec.structs.replace(item, reason=agent.redact(item.reason))
                             log.warning("the model is asked again: %s", told.reason)
@@ -86,7 +88,7 @@ async def doubted(agent: Agent, session: Session, error: ContextOverflowError, d
         attempt=doubts + 1, cause=cause, reason=reason, delay=PAUSE, model=model.name, provider=model.provider
     )
     await session.record(again)
-    await asyncio.sleep(PAUSE)
+    await agent.pause(PAUSE)
     return True
 
 

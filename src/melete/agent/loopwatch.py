@@ -5,10 +5,11 @@ with the same result, and cycles of two to four calls (A-B-A-B) whose results re
 """
 
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from melete.agent.results import fields_of
 from melete.core.event import ToolEnded
 from melete.core.message import ToolCall
 
@@ -25,6 +26,8 @@ TOOL_FAILURES = Rule(3, 8)
 NO_PROGRESS = Rule(3, 6)
 CYCLE = Rule(2, 4)
 LONGEST_CYCLE = 4
+STOPPING = "The run is being stopped."
+OTHERWISE = "Do something else, or say what is in the way."
 
 
 class LoopWatch:
@@ -48,8 +51,8 @@ class LoopWatch:
         what, times, rule = found
         if times >= rule.stop:
             self.tripped = what
-            return _with_warning(ended, f"{what} The run is being stopped.")
-        return _with_warning(ended, f"{what} Do something else, or say what is in the way.")
+            return _with_warning(ended, f"{what} {STOPPING}")
+        return _with_warning(ended, f"{what} {OTHERWISE}")
 
     def _judge(self, seen: tuple[str, str, str], *, failed: bool) -> tuple[str, int, Rule] | None:
         name = seen[0]
@@ -86,7 +89,32 @@ class LoopWatch:
         return found
 
 
+def is_warned(ended: ToolEnded) -> bool:
+    """Whether a stored outcome carries a warning of the watch."""
+    return _warning(ended).endswith((STOPPING, OTHERWISE))
+
+
+def unwarned(ended: ToolEnded) -> ToolEnded:
+    """The outcome as it was before the watch warned; the same object where it did not."""
+    if not is_warned(ended):
+        return ended
+    fields = fields_of(ended)
+    last = list(fields)[-1] == "warning"
+    kept = {name: value for name, value in fields.items() if name != "warning"} if last else {**fields, "warning": ""}
+    return _with_content(ended, kept)
+
+
+def _warning(ended: ToolEnded) -> str:
+    if '"warning"' not in ended.result.content:
+        return ""
+    text = fields_of(ended).get("warning")
+    return text if isinstance(text, str) else ""
+
+
 def _with_warning(ended: ToolEnded, text: str) -> ToolEnded:
-    fields = msgspec.json.decode(ended.result.content)
-    content = msgspec.json.encode({**fields, "warning": text}).decode()
+    return _with_content(ended, {**msgspec.json.decode(ended.result.content), "warning": text})
+
+
+def _with_content(ended: ToolEnded, fields: dict[str, Any]) -> ToolEnded:
+    content = msgspec.json.encode(fields).decode()
     return msgspec.structs.replace(ended, result=msgspec.structs.replace(ended.result, content=content))

@@ -1,7 +1,7 @@
 """What the model reads back: results and failures as JSON objects, kept within their limits. Layer 2."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import msgspec
 
@@ -16,6 +16,11 @@ LINES = 2_000
 LINE = 2_500
 """Longer than what `read_file` shows of one line, so that its results pass as they are."""
 HEAD = 0.6
+UNKNOWN = (
+    "The run stopped while this call was at work. Its outcome is unknown: it may or may not have taken effect. "
+    "Check before you do it again."
+)
+NOT_BEGUN = "The run was stopped before this call began."
 SHORTEST = 1_000
 """Characters of a text below which its head and tail say too little."""
 NOTE = 600
@@ -42,6 +47,15 @@ def failure(
     )
 
 
+def fields_of(ended: ToolEnded) -> dict[str, Any]:
+    """The JSON object of a stored outcome; empty where its content is none."""
+    try:
+        value = msgspec.json.decode(ended.result.content)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
 async def close_open_calls(session: Session) -> int:
     """Give every call without an outcome one, so that the conversation stays valid; returns how many there were.
 
@@ -49,14 +63,7 @@ async def close_open_calls(session: Session) -> int:
     """
     begun = session.transcript.started
     facts = [
-        failure(
-            call,
-            "The run stopped while this call was at work. Its outcome is unknown: it may or may not have taken effect. "
-            "Check before you do it again.",
-            outcome="unknown",
-        )
-        if call.id in begun
-        else failure(call, "The run was stopped before this call began.", outcome="not_run")
+        failure(call, UNKNOWN, outcome="unknown") if call.id in begun else failure(call, NOT_BEGUN, outcome="not_run")
         for call in session.transcript.open_calls
     ]
     if facts:

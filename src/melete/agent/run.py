@@ -93,6 +93,7 @@ class Run:
         started = RunStarted(
             model=model.name,
             provider=model.provider,
+            base_url=self._agent.base_url,
             surface=self._surface,
             pid=self._pid,
             max_steps=self._agent.limits.max_steps,
@@ -160,16 +161,20 @@ class Run:
     async def _watch(self) -> None:
         """Answers and cancels act at once, also while a tool or a model is waited for."""
         while True:
-            for message in self._session.pending():
-                if message.kind == "answer":
-                    await self._desk.answer(message)
-                elif message.kind == "cancel":
-                    await self._session.record(CancelAsked(by=message.by, inbox=message.id), durable=True)
-                    self.cancel()
-                else:
-                    continue
-                self._session.settle(message.id)
+            await self._take_in()
             await asyncio.sleep(WATCH)
+
+    async def _take_in(self) -> None:
+        """Act on the answers and cancels that are in the inbox."""
+        for message in self._session.pending():
+            if message.kind == "answer":
+                await self._desk.answer(message)
+            elif message.kind == "cancel":
+                await self._session.record(CancelAsked(by=message.by, inbox=message.id), durable=True)
+                self.cancel()
+            else:
+                continue
+            self._session.settle(message.id)
 
     def _summary(self, stop: str, error: str | None, *, seconds: float) -> RunEnded:
         state = self._session.transcript

@@ -33,7 +33,25 @@ class CommandDef(Struct, frozen=True, kw_only=True):
 COMMANDS: tuple[CommandDef, ...] = (
     CommandDef(name="new", aliases=("reset",), about="Begin a new session.", category="Session"),
     CommandDef(name="sessions", about="List past sessions.", category="Session", args_hint="[N]"),
-    CommandDef(name="resume", about="Go on in another session.", category="Session", args_hint="ID"),
+    CommandDef(name="resume", about="Go on in another session.", category="Session", args_hint="[ID|TITLE]"),
+    CommandDef(name="search", about="Search what was said in all sessions.", category="Session", args_hint="WORDS"),
+    CommandDef(name="history", about="Show the last steps of this session.", category="Session", args_hint="[N]"),
+    CommandDef(
+        name="branch",
+        aliases=("fork",),
+        about="Go on in a copy of this session, from its end or from a step.",
+        category="Session",
+        args_hint="[STEP]",
+    ),
+    CommandDef(name="undo", about="Go on before the last prompt, in a copy.", category="Session"),
+    CommandDef(
+        name="export",
+        about="Write this session into a file of HTML, Markdown or JSON lines.",
+        category="Session",
+        args_hint="[FILE]",
+        surfaces=("cli",),
+    ),
+    CommandDef(name="insights", about="Show what was used in the last days.", category="Session", args_hint="[DAYS]"),
     CommandDef(name="title", about="Show or change this session's title.", category="Session", args_hint="[TEXT]"),
     CommandDef(name="retry", about="Go on where the last run failed or was stopped.", category="Session"),
     CommandDef(

@@ -24,14 +24,16 @@ from melete.app import modelbook
 from melete.app.catalog import model_spec
 from melete.app.fetch import FetchError
 from melete.app.home import Home
-from melete.app.logs import read_logs
+from melete.app.log_reader import Wanted, read_logs
 from melete.app.online import Online, listing
 from melete.app.plugins import add_installed, registry
 from melete.app.settings import Loaded, find_home, load
+from melete.app.sizes import size_of, size_text
 from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError, MeleteError, NoModelError
 from melete.models import prices
 from melete.models.spec import ModelSpec, shown
+from melete.store.retention import holdings
 
 Status = Literal["ok", "warn", "fail"]
 OLDEST_PYTHON = (3, 11)
@@ -85,6 +87,7 @@ def checks(
 
 def _with_settings(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     yield _settings(loaded)
+    yield _sessions(loaded)
     yield from _model(loaded, online=online)
     yield _clock(loaded)
     path = loaded.environ.get("PATH")
@@ -172,6 +175,27 @@ def _settings(loaded: Loaded) -> Check:
     if not loaded.home.config.exists():
         shown_file = f"no {shown_file}"
     return Check(name="settings", status="ok", text=f"{shown_file}; {count} settings differ from the defaults")
+
+
+def _sessions(loaded: Loaded) -> Check:
+    """What the sessions take, and whether a limit of the settings is passed; the age of a log is that of its file."""
+    limits = loaded.settings.sessions
+    try:
+        held = holdings(loaded.home.state)
+        most = None if limits.max_bytes is None else size_of(limits.max_bytes, where="sessions.max_bytes")
+    except MeleteError as error:
+        return _failed("sessions", error, status="warn")
+    total = sum(one.total for one in held.sessions.values())
+    text = f"{len(held.sessions):,} sessions take {size_text(total)}"
+    passed = [f"more than sessions.max_bytes ({size_text(most)})"] if most is not None and total > most else []
+    if limits.keep_days is not None:
+        oldest = datetime.now(UTC) - timedelta(days=limits.keep_days)
+        if old := sum(one.changed < oldest.timestamp() for one in held.sessions.values()):
+            passed.append(f"{old:,} did not change for sessions.keep_days ({limits.keep_days}) days")
+    if passed:
+        text, fix = "; ".join((text, *passed)), "`melete sessions prune -n` shows what would go"
+        return Check(name="sessions", status="warn", text=text, fix=fix)
+    return Check(name="sessions", status="ok", text=text)
 
 
 def _model(loaded: Loaded, *, online: bool) -> Iterator[Check]:
@@ -309,7 +333,7 @@ def _terminal() -> Check:
 def _logs(home: Home) -> Check:
     since = datetime.now(UTC) - timedelta(days=1)
     try:
-        errors = read_logs(home, level="ERROR", since=since, limit=1000)
+        errors = read_logs(home, Wanted(level="ERROR", since=since), limit=1000)
     except MeleteError as error:
         return _failed("logs", error, status="warn")
     if errors:

@@ -1,47 +1,27 @@
 """The program's own log files: HOME/logs/agent.log (INFO and above) and errors.log (WARNING and above). Composition root.
 
 They are for finding out what went wrong, not for the conversation, which is in the store. Nothing is opened before the
-first record; several processes may write at once; secrets are taken out before a line is written.
+first record; several processes may write at once; secrets are taken out before a line is written. log_reader.py reads them.
 """
 
 import fcntl
 import logging
 import os
-import re
-from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
-from msgspec import Struct
-
 from melete.app.home import Home
-from melete.core.errors import MeleteError, StorageError, UsageError
+from melete.core.errors import MeleteError
 
 AGENT_LOG = "agent.log"
 ERRORS_LOG = "errors.log"
 LARGEST = 5 << 20
 KEPT = 3
-READ = 4 * LARGEST
-"""Bytes of one file that are read at most, its last ones: a larger one was not written by us."""
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
-_LINE = re.compile(r"(?P<at>\S+Z) (?P<level>[A-Z]+) +(?P<logger>\S+) \[(?P<session>[^\]]*)\] (?P<text>.*)")
-_AGO = re.compile(r"(\d+)\s*([smhdw])")
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _session: ContextVar[str] = ContextVar("session", default="-")
-
-
-class LogEntry(Struct, frozen=True, kw_only=True):
-    """One record of a log file; `text` holds its further lines as well, such as a traceback."""
-
-    at: datetime
-    level: str
-    logger: str
-    session: str
-    text: str
 
 
 @contextmanager
@@ -168,91 +148,3 @@ class _File:
                     older.replace(self._path.with_name(f"{self._path.name}.{number + 1}"))
             self._path.replace(self._path.with_name(f"{self._path.name}.1"))
         self.close()
-
-
-# ---- reading ---------------------------------------------------------------------------------------------------------
-
-
-def read_logs(
-    home: Home, *, level: str = "INFO", session: str = "", since: datetime | None = None, limit: int = 100
-) -> Sequence[LogEntry]:
-    """The last `limit` records of at least `level`, oldest first; `session` is an id or its beginning.
-
-    No logs give no records. Raises UsageError for a level that does not exist, StorageError for files that cannot be read.
-    """
-    wanted = level.upper()
-    if wanted not in LEVELS:
-        raise UsageError(f"no level is called {level!r}", next=f"use one of {', '.join(LEVELS).lower()}")
-    least = LEVELS.index(wanted)
-    found = (
-        entry
-        for entry in _entries(home.logs / (ERRORS_LOG if least >= LEVELS.index("WARNING") else AGENT_LOG))
-        if entry.level in LEVELS[least:] and entry.session.startswith(session) and (since is None or entry.at >= since)
-    )
-    try:
-        return tuple(deque(found, maxlen=max(limit, 0)))
-    except OSError as error:
-        raise StorageError(
-            f"{home.display(home.logs)} cannot be read: {error.strerror}", next="check its permissions"
-        ) from error
-
-
-def moment(text: str, *, now: datetime) -> datetime:
-    """The time that `text` means: `90s`, `15m`, `2h`, `3d`, `1w` before `now`, or an ISO time (UTC without a zone)."""
-    try:
-        if ago := _AGO.fullmatch(text.strip()):
-            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        at = datetime.fromisoformat(text.strip())
-    except (ValueError, OverflowError) as error:
-        raise UsageError(f"{text!r} is not a time", next="write 15m, 2h, 3d or 2026-01-31T12:00") from error
-    return at if at.tzinfo else at.replace(tzinfo=UTC)
-
-
-def _entries(path: Path) -> Iterator[LogEntry]:
-    entry: LogEntry | None = None
-    more: list[str] = []
-    for line in _lines(path):
-        begun = _begun(line)
-        if begun is None:
-            more.append(line.removeprefix("    "))
-            continue
-        if entry is not None:
-            yield _with(entry, more)
-        more = []
-        entry = begun
-    if entry is not None:
-        yield _with(entry, more)
-
-
-def _begun(line: str) -> LogEntry | None:
-    """The record whose first line this is; None for a further line, or one that is damaged."""
-    found = _LINE.fullmatch(line)
-    if found is None:
-        return None
-    try:
-        at = datetime.fromisoformat(found["at"])
-    except ValueError:
-        return None
-    session = "" if found["session"] == "-" else found["session"]
-    return LogEntry(at=at, level=found["level"], logger=found["logger"], session=session, text=found["text"])
-
-
-def _with(entry: LogEntry, more: Sequence[str]) -> LogEntry:
-    if not more:
-        return entry
-    return LogEntry(
-        at=entry.at,
-        level=entry.level,
-        logger=entry.logger,
-        session=entry.session,
-        text="\n".join((entry.text, *more)),
-    )
-
-
-def _lines(path: Path) -> Iterator[str]:
-    for part in (*(path.with_name(f"{path.name}.{number}") for number in range(KEPT, 0, -1)), path):
-        if part.is_file():
-            with part.open("rb") as file:
-                file.seek(max(0, part.stat().st_size - READ))
-                for line in file:
-                    yield line.decode("utf-8", "replace").rstrip("\n")

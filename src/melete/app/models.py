@@ -19,7 +19,7 @@ from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError
 from melete.core.model import ModelClient, Role
 from melete.core.plugin import Lazy, Registry
-from melete.models.spec import ModelSpec
+from melete.models.spec import ModelSpec, shown
 
 _backoff: Lazy[Callable[..., Any]] = Lazy("melete.models.retry:Backoff")
 _retrying: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.retry:Retrying")
@@ -49,6 +49,7 @@ class Models:
         self._pools: dict[tuple[str, ...], Any] = {}
         self._variables = _Variables(loaded, on_key)
         self._rests: Any = None
+        self._addresses: dict[tuple[str, str], str] = {}
 
     def open(self, name: str = "", *, spared: bool = False) -> ModelClient:
         """The model `[PROVIDER/]NAME`, or the one that the settings choose; raises NoModelError, ConfigError.
@@ -71,6 +72,10 @@ class Models:
             cooldown=loaded.settings.model.fallback_cooldown,
             addresses=[chosen.spec.base_url for chosen in all_chosen],
         )
+
+    def address(self, model: ModelClient) -> str:
+        """The address of a model that was opened here, as it may be shown; of one with fallbacks, of the one that is asked now."""
+        return self._addresses.get((model.provider, model.name), "")
 
     def look_for_keys(self) -> None:
         """Read the home's `.env` if it has changed, so that keys which stand there now are known."""
@@ -105,6 +110,7 @@ class Models:
         pool = self._pool(chosen)
         client = factory(spec) if pool is None else _rotating.load()(partial(self._with_key, chosen, factory), pool)
         client = self._read(client, spec)
+        self._addresses[client.provider, client.name] = shown(spec.base_url) if spec.base_url else ""
         return _retrying.load()(client) if last else _retrying.load()(client, backoff=_backoff.load()(**IMPATIENT))
 
     def _read(self, client: ModelClient, spec: ModelSpec) -> ModelClient:

@@ -242,6 +242,7 @@ class Conversation:
             limits=limits,
             watch=watch,
             redact=self.app.redact,
+            base_url=self.app.models.address(model),
             cache=CacheWatch(life=LIVES[settings.model.cache_ttl]),
             late=lambda: time.monotonic() > over,
             ephemeral=settings.agent.ephemeral_prompt,
@@ -259,10 +260,11 @@ class Conversation:
 async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Conversation]:
     """Open a session, a new one unless `options` names one; raises SessionNotFoundError, NoModelError, ConfigError."""
     async with AsyncExitStack() as stack:
-        model = app.open_model()
-        stack.push_async_callback(model.aclose)
         ref = await find_session(app, options)
-        cwd = options.cwd or (await _folder_of(app, ref) if ref else "")
+        before = Transcript(await app.store.facts(ref)).opened if ref else None
+        model = _model_of(app, before)
+        stack.push_async_callback(model.aclose)
+        cwd = options.cwd or _folder_of(before)
         env_name = options.env or app.loaded.settings.env.default
         add_installed(app.registry, "environments", [env_name])
         opener: Opener = app.registry.get("environments", env_name)
@@ -308,9 +310,23 @@ async def find_session(app: Melete, options: Options) -> SessionRef | None:
     return ref
 
 
-async def _folder_of(app: Melete, ref: SessionRef) -> str:
+def _model_of(app: Melete, opened: Opened | None) -> ModelClient:
+    """The model that a session is pinned to, unless the command names one; raises NoModelError, ConfigError."""
+    pinned = opened.about.get("model", "") if opened else ""
+    if not pinned or app.loaded.origin("model.name").kind == "flag":
+        return app.open_model()
+    try:
+        return app.open_model(pinned)
+    except ConfigError as error:
+        raise ConfigError(
+            f"this session is to be answered by {pinned}: {error.what}",
+            kept=error.kept,
+            next=f"{error.next}; or name another model for this time with --model",
+        ) from error
+
+
+def _folder_of(opened: Opened | None) -> str:
     """Where the session worked; empty when that folder is gone, so that it goes on where the person is now."""
-    opened = Transcript(await app.store.facts(ref)).opened
     return opened.cwd if opened and Path(opened.cwd).is_dir() else ""
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from melete.app import sizes
 from melete.app.config_file import read_config
 from melete.app.dotenv import EnvFile, read_env_file
 from melete.app.home import DEFAULT_PROFILE, Home, locate
@@ -24,6 +25,7 @@ Seconds = Annotated[float, Meta(gt=0)]
 Dollars = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=1)]
 Window = Annotated[int, Meta(ge=1024)]
+Size = Annotated[str, Meta(pattern=sizes.PATTERN)]
 Temperature = Annotated[float, Meta(ge=0, le=2)]
 
 
@@ -193,6 +195,21 @@ class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = 0.5
 
 
+class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `melete sessions prune` removes when it is told nothing else."""
+
+    keep_days: Annotated[
+        Annotated[int, Meta(ge=1, le=36_500)] | None,
+        Meta(
+            description="Days after its last change that a session is kept; null keeps all. Only `prune` removes any."
+        ),
+    ] = None
+    max_bytes: Annotated[
+        Annotated[int, Meta(ge=0)] | Size | None,
+        Meta(description="What all sessions take at most, such as 2GB or a number of bytes; null is no limit."),
+    ] = None
+
+
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the agent may use."""
 
@@ -214,6 +231,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     approvals: ApprovalSettings = ApprovalSettings()
     budget: BudgetSettings = BudgetSettings()
     compaction: CompactionSettings = CompactionSettings()
+    sessions: SessionSettings = SessionSettings()
     tools: ToolSettings = ToolSettings()
 
 

@@ -215,7 +215,10 @@ class Retried(Stamp, frozen=True, kw_only=True, tag="retried"):
 
 
 class Spent(Stamp, frozen=True, kw_only=True, tag="spent"):
-    """Tokens and money of one model request; `role` tells the conversation from auxiliary work, `usd` None = price unknown."""
+    """Tokens and money of one model request; `role` tells the conversation from auxiliary work, `usd` None = price unknown.
+
+    `source` says which price list the price is from; `provider` means that it came with the reply.
+    """
 
     usage: Usage
     role: str = "main"

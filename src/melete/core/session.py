@@ -1,15 +1,18 @@
 """Sessions: who owns one, how it is written, and how others find and reach it. Layer 0."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from msgspec import Struct
 
 from melete.core.event import Fact
 from melete.core.message import Message, Origin, Usage
 from melete.core.transcript import Transcript
+
+if TYPE_CHECKING:
+    from melete.core.statistics import Statistics
 
 
 class SessionRef(Struct, frozen=True, kw_only=True):
@@ -119,7 +122,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     """One search result: `seq` names the fact that holds the message, higher `score` is better.
 
     `snippet` shows the match, `marks` are the places in it that matched (start, end); `ref` is the name that an import gave the
-    message, `root` the first session of the chain.
+    message and `name` the one it gave the session, `root` the first session of the chain.
     """
 
     session: str
@@ -131,6 +134,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     source: str = ""
     tool: str = ""
     ref: str = ""
+    name: str = ""
     root: str = ""
     at: datetime
     score: float = 0.0
@@ -205,6 +209,13 @@ class Store(Protocol):
         """Make a session whose first fact is `opened` and return its address."""
         ...
 
+    async def add(self, facts: Sequence[Fact], *, id: str = "") -> SessionRef:
+        """Make a session of facts that exist already, the first an `Opened`; durable when this returns, all or nothing.
+
+        They keep their times and runs, are numbered anew from 1, and are not published. Raises StoreError when the id is taken.
+        """
+        ...
+
     def claim(self, ref: SessionRef) -> AbstractAsyncContextManager[Session]:
         """Own the session until the block ends; raises SessionBusyError while another does, SessionNotFoundError."""
         ...
@@ -243,6 +254,10 @@ class Store(Protocol):
         """Messages that match, the best first; any text is a valid query."""
         ...
 
+    async def statistics(self, *, owner: str = "", which: Which = ALL) -> "Statistics":
+        """What the sessions add up to, in the local time zone; `since` and `until` are times of what is counted."""
+        ...
+
     async def rename(self, ref: SessionRef, title: str) -> None:
         """Give the session a title."""
         ...
@@ -259,12 +274,18 @@ class Store(Protocol):
         """Keep a text that is too long for a result and return the path under which it can be read."""
         ...
 
-    async def verify(self) -> Sequence[Problem]:
-        """Check every log, the ledger and the projections without changing them."""
+    async def verify(self, *, deep: bool = False) -> Sequence[Problem]:
+        """Check every log, the ledger and the projections without changing them.
+
+        With `deep`, also compare how many messages the tables and the logs hold.
+        """
         ...
 
-    async def rebuild(self) -> Sequence[str]:
-        """Drop and remake every projection from the logs; return a line for each thing done."""
+    async def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> Sequence[str]:
+        """Drop and remake every projection from the logs; return a line for each thing done.
+
+        `on_progress` is called, from any thread, with the logs that are done and the logs in all.
+        """
         ...
 
     async def aclose(self) -> None:

@@ -4,7 +4,6 @@ Part of the store. The file `<session>.damaged` has one JSON object a line: offs
 """
 
 import base64
-import binascii
 import os
 import zlib
 from collections.abc import Sequence
@@ -89,7 +88,7 @@ def kept(path: Path) -> list[Finding]:
         try:
             entry = msgspec.json.decode(line, type=_Entry)
             raw = base64.b64decode(entry.bytes, validate=True)
-        except (msgspec.DecodeError, msgspec.ValidationError, binascii.Error):
+        except (msgspec.DecodeError, msgspec.ValidationError, ValueError):
             continue  # a line cut by a crash: its finding is written again
         found.append(Finding(what=entry.what, offset=entry.offset, raw=raw, harmless=entry.harmless))
     return found

@@ -76,9 +76,11 @@ def write_all(handle: int, data: bytes) -> None:
         written += os.write(handle, data[written:])
 
 
-def read_from(handle: int, offset: int) -> bytes:
-    """Everything behind `offset`."""
+def read_from(handle: int, offset: int, *, limit: int | None = None) -> bytes:
+    """Everything behind `offset`, or the first `limit` bytes of it."""
     size = os.fstat(handle).st_size
+    if limit is not None:
+        size = min(size, offset + limit)
     pieces: list[bytes] = []
     while offset < size:
         piece = os.pread(handle, size - offset, offset)

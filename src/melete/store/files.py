@@ -9,9 +9,10 @@ import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
 
-from melete.core.errors import SessionBusyError, SessionNotFoundError, StorageError, StoreError
+from melete.core.errors import SessionBusyError, SessionNotFoundError, StorageError
 from melete.core.event import Fact, Opened, RunStarted, Titled
 from melete.core.plugin import Lazy
 from melete.core.ports import Clock
@@ -28,22 +29,28 @@ from melete.core.session import (
     SessionRef,
     Which,
 )
-from melete.store import delivery, lines, verify
+from melete.store import adding, delivery, lines, verify, watch
 from melete.store.aside import aside_path
-from melete.store.disk import make_folder, storage_error, sync_folder, write_new
+from melete.store.disk import make_folder, storage_error, sync_folder, wait_for, write_new
 from melete.store.inbox import Inbox, inbox_path
 from melete.store.ledger import FileLedger
-from melete.store.log import Log, LogReader, first_fact, lock_soon, logs
-from melete.store.names import is_session_id, new_session_id, safe_name
+from melete.store.log import Log, LogReader, first_fact, lock_soon
+from melete.store.names import is_session_id, new_session_id, only, safe_name
 from melete.store.session import OnFact, OwnedSession
 
 if TYPE_CHECKING:
+    from contextvars import ContextVar
+
+    from melete.core.statistics import Statistics
     from melete.store.project import Projections
+
+T = TypeVar("T")
 
 POLL = 0.03
 """Seconds between two looks at a log that is followed."""
 
 _remove_tree: Lazy[Callable[[Path], None]] = Lazy("shutil:rmtree")
+_given_up: "Lazy[ContextVar[Event | None]]" = Lazy("melete.store.catchup:given_up")
 _projections: Lazy["Callable[..., Projections]"] = Lazy("melete.store.project:Projections")
 
 
@@ -59,22 +66,22 @@ class FileStore:
         self._clock = clock
         self._on_fact = on_fact
         self._opened_tables: Projections | None = None
+        self._live: set[str] = set()
+        self._tidied = False
 
     # ---- one session
 
     async def create(self, opened: Fact, *, id: str = "") -> SessionRef:
         """Make a session whose first fact is `opened`; it is durable from its first durable fact on."""
         name = id or new_session_id(self._clock.now())
-        if not is_session_id(name):
-            raise StoreError(f"{name!r} cannot be the id of a session", next="use a-z, 0-9 and '-', at most 80")
-        if not isinstance(opened, Opened):
-            raise StoreError(f"a session cannot begin with {type(opened).__name__}", next="begin with Opened")
+        adding.check_id(name)
+        opened = adding.check_opened(opened)
         make_folder(self.folder)
         log = Log(self._path(name), await lock_soon(self._path(name), create=True))
         try:
             log.load()
             if log.seq:
-                raise StoreError(f"there is a session {name} already", next="claim it, or choose another id")
+                raise adding.taken(name)
             session = OwnedSession(log, Inbox(log.path), owner=opened.owner, clock=self._clock, on_fact=self._on_fact)
             await session.record(opened)
         except StorageError:
@@ -83,7 +90,27 @@ class FileStore:
             raise
         finally:
             log.close()
+            self._changed(name)
         return session.ref
+
+    async def add(self, facts: Sequence[Fact], *, id: str = "") -> SessionRef:
+        """Make a session of facts that exist already, the first an `Opened`; durable when this returns, all or nothing.
+
+        They keep their times and runs, are numbered anew from 1, and are not published. Raises StoreError when the id is taken.
+        """
+        now = self._clock.now()
+        name = id or new_session_id(now)
+        adding.check_id(name)
+        data = adding.encoded(adding.numbered(facts, name, now), name)
+        make_folder(self.folder)
+        if not self._tidied:
+            adding.drop_left(self.folder)
+            self._tidied = True
+        cancelled = await wait_for(lambda: adding.put(self._path(name), data, at=adding.latest(facts, now)))
+        self._changed(name)
+        if cancelled is not None:
+            raise cancelled
+        return SessionRef(id=name, owner=adding.check_opened(facts[0]).owner)
 
     @asynccontextmanager
     async def claim(self, ref: SessionRef) -> AsyncGenerator[Session, None]:
@@ -102,10 +129,13 @@ class FileStore:
                 )
             owner = _allowed(ref, log.facts)
             session = OwnedSession(log, Inbox(log.path), owner=owner, clock=self._clock, on_fact=self._on_fact)
+            self._live.add(ref.id)
             await session.tell_findings()
             yield session
         finally:
             log.close()
+            self._live.discard(ref.id)
+            self._changed(ref.id)
 
     async def facts(self, ref: SessionRef, *, after: int = 0) -> Sequence[Fact]:
         """The stored facts behind `after`, without owning the session."""
@@ -169,8 +199,8 @@ class FileStore:
             ) from error
         finally:
             os.close(handle)
-        if (self.state / "sessions.db").exists():
-            await asyncio.to_thread(self._tables().catch_up)
+        if any((self.state / name).exists() for name in ("sessions.db", "search.db")):
+            await self._ask(lambda tables: tables.forget(ref.id))
 
     async def spill(self, ref: SessionRef, name: str, text: str) -> str:
         """Keep a text that is too long for a result and return the path under which it can be read."""
@@ -192,51 +222,51 @@ class FileStore:
 
     async def find(self, name: str, *, owner: str = "") -> SessionRef:
         """The session with this id, unique id prefix or title; raises SessionNotFoundError."""
-        names = [path.stem for path in logs(self.folder) if path.stem.startswith(name)] if is_session_id(name) else []
-        refs = [ref for candidate in names if (ref := self._ref(candidate, owner)) is not None]
-        exact = [ref for ref in refs if ref.id == name]
-        if not exact and not refs:
-            exact = await asyncio.to_thread(self._tables().titled, name, owner)
-        if exact or len(refs) == 1:
-            return (exact or refs)[0]
-        if refs:
-            some = ", ".join(ref.id for ref in refs[:5])
-            raise SessionNotFoundError(f"{name!r} is the beginning of {len(refs)} sessions: {some}", next="type more")
-        raise SessionNotFoundError(f"there is no session {name!r}", next="see `melete sessions list`")
+        if is_session_id(name) and (ref := self._ref(name, owner)) is not None:
+            return ref
+        names = watch.beginning(self.folder, name) if is_session_id(name) else []
+        found: Sequence[SessionRef] = [ref for candidate in names if (ref := self._ref(candidate, owner)) is not None]
+        if len(found) != 1 and name.strip():
+            found = await self._ask(lambda tables: tables.titled(name, owner)) or found
+        return only(name, found)
 
     async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
         """The session that changed last."""
-        for path in sorted(logs(self.folder), key=_changed, reverse=True):
-            opened = first_fact(path)
+        for name in watch.latest_first(self.folder):
+            opened = first_fact(self._path(name))
             if opened is not None and (not owner or opened.owner == owner) and (not cwd or opened.cwd == cwd):
-                return SessionRef(id=path.stem, owner=opened.owner)
+                return SessionRef(id=name, owner=opened.owner)
         return None
 
     async def list(
         self, *, owner: str = "", which: Which = ALL, limit: int = 50, offset: int = 0
     ) -> Sequence[SessionInfo]:
         """Sessions, the last changed first."""
-        return await asyncio.to_thread(self._tables().list, owner=owner, which=which, limit=limit, offset=offset)
+        return await self._ask(lambda tables: tables.list(owner=owner, which=which, limit=limit, offset=offset))
 
     async def info(self, ref: SessionRef) -> SessionInfo:
         """One session's row."""
         self._known(ref)
-        found = await asyncio.to_thread(self._tables().info, ref)
+        found = await self._ask(lambda tables: tables.info(ref))
         if found is None:
             raise SessionNotFoundError(f"there is no session {ref.id!r}", next="see `melete sessions list`")
         return found
 
     async def search(self, query: Query) -> Sequence[Hit]:
         """Messages that match, the best first; any text is a valid query."""
-        return await asyncio.to_thread(self._tables().search, query)
+        return await self._ask(lambda tables: tables.search(query))
 
-    async def verify(self) -> Sequence[Problem]:
-        """Check every log, the ledger and the projections without changing them."""
-        return await asyncio.to_thread(verify.verify, self.state)
+    async def statistics(self, *, owner: str = "", which: Which = ALL) -> "Statistics":
+        """What the sessions add up to, in the local time zone; `since` and `until` are times of what is counted."""
+        return await self._ask(lambda tables: tables.statistics(owner=owner, which=which))
 
-    async def rebuild(self) -> Sequence[str]:
+    async def verify(self, *, deep: bool = False) -> Sequence[Problem]:
+        """Check every log, the ledger and the projections without changing them; with `deep`, also count messages."""
+        return await asyncio.to_thread(verify.verify, self.state, deep=deep)
+
+    async def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> Sequence[str]:
         """Drop and remake every projection from the logs; return a line for each thing done."""
-        return await asyncio.to_thread(self._tables().rebuild)
+        return await self._ask(lambda tables: tables.rebuild(on_progress))
 
     async def aclose(self) -> None:
         """Close files; a second call does nothing."""
@@ -248,8 +278,26 @@ class FileStore:
 
     def _tables(self) -> "Projections":
         if self._opened_tables is None:
-            self._opened_tables = _projections.load()(self.state, clock=self._clock)
+            self._opened_tables = _projections.load()(self.state, clock=self._clock, live=self._live)
         return self._opened_tables
+
+    async def _ask(self, ask: "Callable[[Projections], T]") -> T:
+        """Ask the projections in a worker thread; when nobody waits any more, it comes to an end soon."""
+        given_up = _given_up.load()
+        event = Event()
+        token = given_up.set(event)
+        try:
+            return await asyncio.to_thread(ask, self._tables())
+        except asyncio.CancelledError:
+            event.set()
+            raise
+        finally:
+            given_up.reset(token)
+
+    def _changed(self, session: str) -> None:
+        """What this process has written, the next listing or search sees."""
+        if self._opened_tables is not None:
+            self._opened_tables.touch(session)
 
     def _path(self, session: str) -> Path:
         return self.folder / f"{session}.log"
@@ -298,10 +346,3 @@ def _remove(path: Path) -> None:
         _remove_tree.load()(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _changed(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except FileNotFoundError:  # deleted since the folder was read
-        return 0

@@ -292,18 +292,23 @@ class LogReader:
         start = max(0, offset - length)
         return zlib.crc32(os.pread(self._handle, offset - start, start))
 
-    def new(self) -> list[Fact]:
-        """Facts behind the last one that was given, each once; raises StorageError when the disk fails."""
+    def new(self, limit: int = 0) -> list[Fact]:
+        """Facts behind the last one that was given, each once; raises StorageError when the disk fails.
+
+        With a `limit`, about so many bytes are read, but at least one record where there is one.
+        """
         try:
             size = os.fstat(self._handle).st_size
             if size == self.offset:
                 return []
             if size < self.offset:
                 self.offset = 0
-            data = read_from(self._handle, self.offset)
+            found = self._scan(limit or size)
+            while found.end == self.offset and limit and self.offset + limit < size:
+                limit *= 4
+                found = self._scan(limit)
         except OSError as error:
             raise storage_error(error, f"reading {self.path}", kept="what it holds is untouched") from error
-        found = record.scan(data, self._seed, base=self.offset)
         self.offset = found.end
         self.damage += found.damage
         facts: list[Fact] = []
@@ -315,6 +320,9 @@ class LogReader:
                 self.last = fact.seq
                 facts.append(fact)
         return facts
+
+    def _scan(self, limit: int) -> record.Scan:
+        return record.scan(read_from(self._handle, self.offset, limit=limit), self._seed, base=self.offset)
 
     def close(self) -> None:
         """Close the file; a second call does nothing."""

@@ -4,18 +4,18 @@ Part of the store. They keep the same promises as those on files for as long as 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from melete.core.errors import SessionBusyError, SessionNotFoundError, StoreError
-from melete.core.event import Fact, Framed, Opened, Reply, RunEnded, RunStarted, Titled
+from melete.core.event import Fact, Opened, Titled
 from melete.core.message import Usage
+from melete.core.plugin import Lazy
 from melete.core.policy import Allowance
 from melete.core.ports import Clock, Day
 from melete.core.session import (
@@ -32,15 +32,22 @@ from melete.core.session import (
     Which,
 )
 from melete.core.transcript import Transcript
-from melete.store import lines, spending
+from melete.store import adding, lines, spending
 from melete.store.aside import Finding
 from melete.store.delivery import receipt_of
-from melete.store.names import is_message_id, is_session_id, new_session_id, safe_name
+from melete.store.names import is_message_id, new_session_id, only, safe_name
 from melete.store.record import encode_fact
 from melete.store.session import OnFact, OwnedSession
 from melete.store.spending import RESERVED, SETTLED, SPENDING
-from melete.store.words import terms
 
+if TYPE_CHECKING:
+    from tempfile import TemporaryDirectory
+
+    from melete.core.statistics import Statistics
+    from melete.store.recall import Recalled
+
+_folder: Lazy[Callable[..., "TemporaryDirectory[str]"]] = Lazy("tempfile:TemporaryDirectory")
+_recalled: "Lazy[Callable[[Mapping[str, Room]], Recalled]]" = Lazy("melete.store.recall:Recalled")
 POLL = 0.005
 LOOK_FOR = "see `melete sessions list`"
 
@@ -87,6 +94,7 @@ class MemoryStore:
 
     def __init__(self, *, clock: Clock, on_fact: OnFact | None = None) -> None:
         self._spilled: TemporaryDirectory[str] | None = None
+        self._recalled: Recalled | None = None
         self._rooms: dict[str, Room] = {}
         self._clock = clock
         self._on_fact = on_fact
@@ -94,17 +102,27 @@ class MemoryStore:
     async def create(self, opened: Fact, *, id: str = "") -> SessionRef:
         """Make a session whose first fact is `opened`."""
         name = id or new_session_id(self._clock.now())
-        if not is_session_id(name):
-            raise StoreError(f"{name!r} cannot be the id of a session", next="use a-z, 0-9 and '-', at most 80")
-        if not isinstance(opened, Opened):
-            raise StoreError(f"a session cannot begin with {type(opened).__name__}", next="begin with Opened")
+        adding.check_id(name)
+        opened = adding.check_opened(opened)
         if name in self._rooms:
-            raise StoreError(f"there is a session {name} already", next="claim it, or choose another id")
+            raise adding.taken(name)
         room = Room(name)
         session = OwnedSession(room, room, owner=opened.owner, clock=self._clock, on_fact=self._on_fact)
         await session.record(opened)
         self._rooms[name] = room
         return session.ref
+
+    async def add(self, facts: Sequence[Fact], *, id: str = "") -> SessionRef:
+        """Make a session of facts that exist already, numbered anew from 1 and not published, all or nothing."""
+        now = self._clock.now()
+        name = id or new_session_id(now)
+        adding.check_id(name)
+        if name in self._rooms:
+            raise adding.taken(name)
+        room = Room(name)
+        await room.append(adding.numbered(facts, name, now), durable=True)
+        self._rooms[name] = room
+        return SessionRef(id=name, owner=room.owner)
 
     @asynccontextmanager
     async def claim(self, ref: SessionRef) -> AsyncGenerator[Session, None]:
@@ -122,12 +140,10 @@ class MemoryStore:
         mine = [room for room in self._latest_first() if owner in ("", room.owner)]
         prefixed = [room for room in mine if name and room.session.startswith(name)]
         found = [room for room in prefixed if room.session == name] or prefixed
-        if not found:
-            found = [room for room in mine if Transcript(room.facts).title == name][:1]
-        if len(found) != 1:
-            what = f"is the beginning of {len(found)} sessions" if found else "is no session"
-            raise SessionNotFoundError(f"{name!r} {what}", next=LOOK_FOR)
-        return SessionRef(id=found[0].session, owner=found[0].owner)
+        if len(found) != 1 and name.strip():
+            found = [room for room in mine if Transcript(room.facts).title == name] or found
+        refs = [SessionRef(id=room.session, owner=room.owner) for room in found]
+        return only(name, refs)
 
     async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
         """The session that changed last."""
@@ -138,20 +154,18 @@ class MemoryStore:
         return None
 
     async def list(
-        self,
-        *,
-        owner: str = "",
-        which: Which = ALL,  # noqa: ARG002
-        limit: int = 50,
-        offset: int = 0,
+        self, *, owner: str = "", which: Which = ALL, limit: int = 50, offset: int = 0
     ) -> Sequence[SessionInfo]:
         """Sessions, the last changed first."""
-        mine = [room for room in self._latest_first() if owner in ("", room.owner)]
-        return [_info(room) for room in mine[offset : offset + limit]]
+        rows = self._recall().list(owner=owner, which=which, limit=limit, offset=offset)
+        return [self._now(row) for row in rows]
 
     async def info(self, ref: SessionRef) -> SessionInfo:
         """One session's row."""
-        return _info(self._room(ref))
+        row = self._recall().info(SessionRef(id=self._room(ref).session))
+        if row is None:
+            raise SessionNotFoundError(f"there is no session {ref.id!r}", next=LOOK_FOR)
+        return self._now(row)
 
     async def facts(self, ref: SessionRef, *, after: int = 0) -> Sequence[Fact]:
         """The stored facts behind `after`."""
@@ -173,25 +187,12 @@ class MemoryStore:
         return lines.around(lines.of(self._room(ref).facts), around, window)
 
     async def search(self, query: Query) -> Sequence[Hit]:
-        """Messages that hold any word of the query, those that hold most of them first."""
-        owner, limit = query.owner, query.limit
-        words = terms(query.text) or [query.text.strip().lower()]
-        hits = [
-            Hit(
-                session=room.session,
-                seq=line.seq,
-                role=line.role,
-                snippet=line.text[:160],
-                title=Transcript(room.facts).title,
-                at=line.at,
-                score=float(score),
-            )
-            for room in self._latest_first()
-            if owner in ("", room.owner)
-            for line in lines.of(room.facts)
-            if (score := sum(word in line.text.lower() for word in words if word))
-        ]
-        return sorted(hits, key=lambda hit: (-hit.score, -hit.at.timestamp()))[:limit]
+        """Messages that match, the best first; any text is a valid query."""
+        return self._recall().search(query)
+
+    async def statistics(self, *, owner: str = "", which: Which = ALL) -> "Statistics":
+        """What the sessions add up to, in the local time zone."""
+        return self._recall().statistics(owner=owner, which=which)
 
     async def rename(self, ref: SessionRef, title: str) -> None:
         """Give the session a title."""
@@ -228,16 +229,16 @@ class MemoryStore:
     async def spill(self, ref: SessionRef, name: str, text: str) -> str:
         """Keep the text in a file until the store is closed, so that tools can read it, and return its path."""
         if self._spilled is None:
-            self._spilled = TemporaryDirectory(prefix="melete-")
+            self._spilled = _folder.load()(prefix="melete-")
         path = Path(self._spilled.name) / f"{self._room(ref).session}-{safe_name(name)}.txt"
         path.write_bytes(text.encode("utf-8", "replace"))
         return str(path)
 
-    async def verify(self) -> Sequence[Problem]:
+    async def verify(self, *, deep: bool = False) -> Sequence[Problem]:  # noqa: ARG002
         """Nothing is wrong with what is not on a disk."""
         return ()
 
-    async def rebuild(self) -> Sequence[str]:
+    async def rebuild(self, *, on_progress: Callable[[int, int], None] | None = None) -> Sequence[str]:  # noqa: ARG002
         """There is nothing to remake."""
         return ()
 
@@ -246,12 +247,26 @@ class MemoryStore:
         if self._spilled is not None:
             self._spilled.cleanup()
             self._spilled = None
+        if self._recalled is not None:
+            self._recalled.close()
+            self._recalled = None
 
     def _room(self, ref: SessionRef) -> Room:
         room = self._rooms.get(ref.id)
         if room is None or ref.owner not in ("", room.owner):
             raise SessionNotFoundError(f"there is no session {ref.id!r}", next=LOOK_FOR)
         return room
+
+    def _recall(self) -> "Recalled":
+        if self._recalled is None:
+            self._recalled = _recalled.load()(self._rooms)
+        return self._recalled
+
+    def _now(self, row: SessionInfo) -> SessionInfo:
+        """The row with what only the session itself tells."""
+        room = self._rooms[row.id]
+        size = sum(len(encode_fact(fact)) for fact in room.facts)
+        return msgspec.structs.replace(row, running=room.owned, size=size)
 
     def _latest_first(self) -> Sequence[Room]:
         return sorted(self._rooms.values(), key=lambda room: room.facts[-1].at, reverse=True)
@@ -308,32 +323,3 @@ class MemoryLedger:
 def _free(room: Room) -> None:
     if room.owned:
         raise SessionBusyError(f"another task runs the session {room.session}", kept="it was not touched")
-
-
-def _info(room: Room) -> SessionInfo:
-    state = Transcript(room.facts)
-    opened = state.opened or Opened()
-    models = [fact.model for fact in room.facts if isinstance(fact, RunStarted | Framed) and fact.model]
-    stops = [
-        fact.stop if isinstance(fact, RunEnded) else ""
-        for fact in room.facts
-        if isinstance(fact, RunEnded | RunStarted)
-    ]
-    return SessionInfo(
-        id=room.session,
-        owner=opened.owner,
-        title=state.title,
-        source=opened.source,
-        cwd=opened.cwd,
-        model=models[-1] if models else "",
-        parent=opened.parent,
-        started=room.facts[0].at,
-        updated=room.facts[-1].at,
-        messages=len(lines.of(room.facts)),
-        tool_calls=sum(len(fact.message.calls) for fact in room.facts if isinstance(fact, Reply)),
-        usage=state.usage,
-        cost_usd=state.usd,
-        stop=stops[-1] if stops else "",
-        running=room.owned,
-        size=sum(len(encode_fact(fact)) for fact in room.facts),
-    )

@@ -16,7 +16,6 @@ from msgspec import NODEFAULT, Struct
 from melete.core.errors import StorageError
 from melete.core.event import Compacted, Fact, Framed, Reply, Said, Steered
 
-CARRIES_RAW_BYTES = (Framed, Said, Reply, Steered, Compacted)
 HEAD = 9
 
 
@@ -126,7 +125,7 @@ def encode_fact(fact: Fact) -> bytes:
             lean[name] = value
     try:
         body = _encoder.encode(lean)
-        if isinstance(fact, CARRIES_RAW_BYTES):
+        if _carries_raw_bytes(fact):
             _facts.decode(body)
     except (UnicodeEncodeError, msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
         raise StorageError(
@@ -154,6 +153,17 @@ def number(body: bytes) -> int:
     except (msgspec.DecodeError, msgspec.ValidationError):
         return 0
     return found.seq or found.number
+
+
+def _carries_raw_bytes(fact: Fact) -> bool:
+    """Whether it holds JSON of somebody else, which is written as it is and has to be proved whole."""
+    match fact:
+        case Said() | Reply() | Steered():
+            return fact.message.wire is not None
+        case Compacted():
+            return any(message.wire is not None for message in fact.messages)
+        case _:
+            return isinstance(fact, Framed)
 
 
 def _decode_unknown(body: bytes) -> Unknown:

@@ -1,84 +1,191 @@
-"""The search index over all messages. Part of the store; a projection."""
+"""Searching the index: from a query to hits. Part of the store."""
 
-import re
-import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-import msgspec
-
-from melete.core.event import Fact, Opened
 from melete.core.session import Hit, Query
-from melete.store import lines
+from melete.store import dates
+from melete.store.asked import read
+from melete.store.block import unpack_texts
+from melete.store.candidates import Candidate, Gatherer, Pool, present
+from melete.store.index import SearchIndex as SearchIndex
+from melete.store.ranking import MOST_BLOCKS, Found, Ranking
+from melete.store.scope import Scope, scope_of
+from melete.store.snippet import snippet
 from melete.store.sqlite import Database
 from melete.store.tables import moment
-from melete.store.words import LONGEST_QUERY, terms
 
-LONGEST_ENTRY = 20_000
-"""Characters of one message that are indexed; the log holds all of it."""
-SNIPPET_WORDS = 24
-SNIPPET_CHARACTERS = 160
-
-SELECT = (
-    "SELECT entries.session, entries.seq, entries.role, {snippet}, entries.at, {score} FROM entries {join}"
-    "JOIN owners ON owners.session = entries.session WHERE {match} AND ? IN ('', owners.owner) "
-    "ORDER BY {order} LIMIT ?"
+MANY = 1_000
+"""Messages from which the newest, the oldest, or those with a phrase are taken."""
+SHARE_FOR_TIME = 0.5
+"""What of the best score a message must have to be found when the newest or oldest come first."""
+LONGEST_DATED = 300
+LONGEST_CHAIN = 1_000
+_ORIGIN = (
+    "SELECT s.origin FROM sessions s LEFT JOIN sessions o ON o.id = s.origin "
+    "WHERE s.id = ? AND s.origin <> '' AND ? IN ('', coalesce(o.owner, s.owner))"
 )
 
 
-class SearchIndex:
-    """Every message's words."""
-
-    schema = "search"
-
-    def take(self, connection: sqlite3.Connection, session: str, facts: Sequence[Fact]) -> None:
-        """Add facts that follow those added before."""
-        connection.execute("INSERT OR IGNORE INTO owners VALUES (?, '')", (session,))
-        for fact in facts:
-            if isinstance(fact, Opened):
-                connection.execute("UPDATE owners SET owner = ? WHERE session = ?", (fact.owner, session))
-            line = lines.of_fact(fact)
-            if line is not None and line.text:
-                connection.execute(
-                    "INSERT INTO entries (session, seq, role, at, text) VALUES (?, ?, ?, ?, ?)",
-                    (session, fact.seq, line.role, fact.at.timestamp(), line.text[:LONGEST_ENTRY]),
-                )
-
-    def forget(self, connection: sqlite3.Connection, session: str) -> None:
-        """Remove everything of a session."""
-        connection.execute("DELETE FROM entries WHERE session = ?", (session,))
-        connection.execute("DELETE FROM owners WHERE session = ?", (session,))
-
-
 def find(database: Database, query: Query) -> list[Hit]:
-    """Messages with any of the query's words, the best first; without any, those that hold the query as it stands."""
-    found: list[Hit] = []
-    owner, limit = query.owner, query.limit
-    if words := terms(query.text):
-        sql = SELECT.format(
-            snippet=f"snippet(words, 0, '', '', '…', {SNIPPET_WORDS})",
-            score="-bm25(words)",
-            join="JOIN words ON words.rowid = entries.id ",
-            match="words MATCH ?",
-            order="bm25(words), entries.at DESC",
+    """Messages that answer the query, the best first unless it says otherwise; any text is a valid query."""
+    if not query.text.strip() or query.limit < 1:
+        return []
+    return _Search(database, query).hits()
+
+
+class _Search:
+    """One search."""
+
+    def __init__(self, database: Database, query: Query) -> None:
+        self._database = database
+        self._query = query
+        asked = read(query.text)
+        self._asked = present(database, asked)
+        self._nowhere = bool(asked.terms) and not self._asked.terms and not asked.clauses
+        self._scope: Scope = scope_of(database, query)
+        spans = _spans(database, query.text)
+        self._pool = self._gather(spans)
+        self._ranking = Ranking(database, self._scope, self._asked, spans=spans, pool=self._pool)
+        self._texts: dict[tuple[int, int], str] = {}
+        self._held: dict[int, int] = {}
+        self._roots: dict[str, str] = {}
+
+    def hits(self) -> list[Hit]:
+        """The hits in the order that the query asks for."""
+        few = self._query.order == "best" and not self._asked.literal and not self._asked.to_verify
+        wanted = self._query.limit * 2 + 10 if few else MANY
+        chosen: list[Found] = []
+        for found in self._ranking.best(wanted):
+            chosen = self._chosen(found)
+            if len(chosen) >= self._query.limit:
+                break
+        return [self._hit(one) for one in chosen]
+
+    def _gather(self, spans: Sequence[dates.Span]) -> Pool:
+        if self._nowhere:
+            return Pool(candidates=())
+        if self._asked.terms:
+            return Gatherer(self._database, self._scope, self._asked, order=self._query.order).gather(spans)
+        blocks = self._scope.few
+        if blocks is None:
+            sql = (
+                "SELECT b.id FROM blocks b JOIN sessions s ON s.number = b.session WHERE {} ORDER BY b.id DESC LIMIT ?"
+            )
+            values = (*self._scope.of_blocks, MOST_BLOCKS)
+            blocks = [row[0] for row in self._database.read(sql.format(self._scope.blocks or "1"), values)]
+        return Pool(candidates=[Candidate(0.0, block, 0) for block in blocks])
+
+    # ---- choosing
+
+    def _chosen(self, found: Sequence[Found]) -> list[Found]:
+        """As many as are asked for, each chain of sessions as often as it may, no copy of a message beside the original."""
+        chosen: list[Found] = []
+        chains: dict[str, int] = {}
+        copies: dict[tuple[str, float, str], int] = {}
+        for one in self._ordered(found):
+            if len(chosen) >= self._query.limit:
+                break
+            root = self._root(one)
+            if (self._query.each and chains.get(root, 0) >= self._query.each) or not self._verified(one):
+                continue
+            same = (one.entry.role, one.at, self._text(one))
+            if (at := copies.get(same)) is not None:
+                if one.entry.seq > one.session.copied and chosen[at].entry.seq <= chosen[at].session.copied:
+                    chosen[at] = one
+                continue
+            copies[same] = len(chosen)
+            chains[root] = chains.get(root, 0) + 1
+            chosen.append(one)
+        return chosen
+
+    def _ordered(self, found: Sequence[Found]) -> Iterator[Found]:
+        """The best first; of equals, the one that says more, then the newer."""
+        best = sorted(found, key=lambda one: (-round(one.score, 6), -one.entry.size, -one.at, one.entry.seq))
+        if self._query.order == "best" or not best:
+            return iter(best)
+        least = best[0].score * SHARE_FOR_TIME
+        newest = self._query.order == "newest"
+        return iter(sorted((one for one in best if one.score >= least), key=lambda one: one.at, reverse=newest))
+
+    def _verified(self, one: Found) -> bool:
+        """Whether the text has what only a text can tell; that is found out for a whole block at once."""
+        if not self._asked.literal and not self._asked.to_verify:
+            return True
+        held = self._held.get(one.block)
+        if held is None:
+            texts = self._read(one.block)
+            held = sum(1 << place for place, text in enumerate(texts) if self._right(text, one.signs, 1 << place))
+            self._held[one.block] = held
+        return bool(held & one.bit)
+
+    def _right(self, text: str, signs: bytes, bit: int) -> bool:
+        literal = self._asked.literal
+        if literal:
+            return literal in (" ".join(text.split()) if " " in literal else text)
+        return self._asked.holds(text, signs, bit)
+
+    def _root(self, one: Found) -> str:
+        """The first session of the chain; in a circle, the one with the least id."""
+        if not one.session.origin:
+            return one.session.id
+        known = self._roots.get(one.session.id)
+        if known is None:
+            known = self._roots[one.session.id] = _root(self._database, one.session.id, self._query.owner)
+        return known
+
+    # ---- showing
+
+    def _text(self, one: Found) -> str:
+        key = (one.block, one.bit)
+        if key not in self._texts:
+            texts = self._read(one.block)
+            place = one.bit.bit_length() - 1
+            self._texts[key] = texts[place] if place < len(texts) else ""
+        return self._texts[key]
+
+    def _read(self, block: int) -> list[str]:
+        rows = self._database.read("SELECT body FROM texts WHERE block = ?", (block,))
+        return unpack_texts(rows[0][0]) if rows else []
+
+    def _hit(self, one: Found) -> Hit:
+        shown, marks = snippet(self._text(one), self._asked, self._query.text)
+        tools = [tool for tool in one.entry.tools if tool in self._query.tools] or one.entry.tools
+        return Hit(
+            session=one.session.id,
+            seq=one.entry.seq,
+            role=one.entry.role,
+            snippet=shown,
+            marks=marks,
+            source=one.session.source,
+            tool=tools[0] if tools else "",
+            ref=one.entry.ref,
+            name=one.session.name,
+            root=self._root(one),
+            at=moment(one.at),
+            score=round(one.score, 4),
         )
-        found = _hits(database, sql, (" OR ".join(f'"{word}"' for word in words), owner, limit))
-    text = query.text.strip()[:LONGEST_QUERY]
-    if found or not text:
-        return found
-    pattern = "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
-    sql = SELECT.format(
-        snippet=f"substr(entries.text, 1, {SNIPPET_CHARACTERS})",
-        score="0.0",
-        join="",
-        match="entries.text LIKE ? ESCAPE '\\'",
-        order="entries.at DESC",
-    )
-    return _hits(database, sql, (pattern, owner, limit))
 
 
-def _hits(database: Database, sql: str, values: Sequence[str | int]) -> list[Hit]:
-    names = ("session", "seq", "role", "snippet", "at", "score")
-    return [
-        msgspec.convert({**dict(zip(names, row, strict=True)), "at": moment(row[4])}, Hit)
-        for row in database.read(sql, values)
-    ]
+def _spans(database: Database, text: str) -> list[dates.Span]:
+    """The times that the query names; one without a year is of those in which there are messages."""
+    if len(text) > LONGEST_DATED:
+        return []
+    # One of both at a time: only so SQLite looks no further than the ends of its index.
+    ((first,),) = database.read("SELECT min(last) FROM blocks")
+    ((last,),) = database.read("SELECT max(last) FROM blocks")
+    if first is None:
+        return []
+    return dates.named(text, (moment(first).year, moment(last).year))
+
+
+def _root(database: Database, session: str, owner: str) -> str:
+    """The first session of the chain that the owner may know of."""
+    seen: list[str] = []
+    here = session
+    while here not in seen and len(seen) < LONGEST_CHAIN:
+        seen.append(here)
+        rows = database.read(_ORIGIN, (here, owner))
+        if not rows:
+            return here
+        here = str(rows[0][0])
+    return min(seen[seen.index(here) :]) if here in seen else here

@@ -1,7 +1,7 @@
-"""The listing of sessions as tables: sessions, messages, usage. Part of the store; a projection."""
+"""The listing of sessions as tables: sessions, messages, usage, tools, runs, retries. Part of the store; a projection."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -9,89 +9,118 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from melete.core.event import Fact, Framed, Opened, Reply, RunEnded, RunStarted, Spent, Titled
+from melete.core.event import Fact
 from melete.core.message import Usage
 from melete.core.session import ALL, SessionInfo, SessionRef, Which
-from melete.store import lines
+from melete.store.fold import LATEST, Fold, Row, Run, seconds
 from melete.store.log import is_locked
 from melete.store.sqlite import Database
 
-COLUMNS = (
-    "id, owner, title, source, cwd, model, parent, started, updated, messages, tool_calls, "
-    "input, output, cache_read, cache_write, reasoning, cost_usd, stop"
-)
+SHOWN = (
+    "id", "owner", "title", "source", "cwd", "model", "parent", "forked_from", "forked_at", "root", "started", "updated",
+    "messages", "steps", "runs", "tool_calls", "cost_usd", "cost_status", "cost_source", "provider", "base_url", "stop",
+    "input", "output", "cache_read", "cache_write", "reasoning",
+)  # fmt: skip
+PARTS = ("messages", "usage", "tools", "runs", "retries")
+_ROW = ", ".join(Row.__struct_fields__)
+_SHOWN = ", ".join(SHOWN)
+_USAGE = Usage.__struct_fields__
+_FIRST_OF_USAGE = SHOWN.index(_USAGE[0])
 
 
 class Tables:
-    """What sessions there are and what each has cost."""
+    """What sessions there are, what they did and what each has cost."""
 
     schema = "sessions"
 
     def take(self, connection: sqlite3.Connection, session: str, facts: Sequence[Fact]) -> None:
-        """Add facts that follow those added before."""
+        """Add facts that follow those added before; raises ValidationError for a row that makes no sense."""
         if not facts:
             return
-        connection.execute(
-            "INSERT OR IGNORE INTO sessions (id, started, updated) VALUES (?, ?, ?)",
-            (session, facts[0].at.timestamp(), facts[-1].at.timestamp()),
-        )
-        for fact in facts:
-            self._describe(connection, session, fact)
-            if (line := lines.of_fact(fact)) is not None:
-                connection.execute(
-                    "INSERT INTO messages VALUES (?, ?, ?, ?, ?)",
-                    (session, fact.seq, line.role, len(line.text), fact.at.timestamp()),
-                )
-        self._count(connection, session, facts)
+        before = _stored(connection, session)
+        at = seconds(facts[0].at)
+        fold = Fold(before or Row(id=session, root=session, started=at, updated=at))
+        fold.take(facts)
+        connection.execute(_insert("sessions", len(fold.row)), tuple(fold.row.values()))
+        for table, rows in (
+            ("messages", fold.messages),
+            ("usage", fold.usage),
+            ("tools", fold.tools),
+            ("runs", [_values(run) for run in fold.runs]),
+            ("retries", fold.retries),
+        ):
+            if rows:
+                connection.executemany(_insert(table, len(rows[0]) + 1), [(session, *row) for row in rows])
+        if before is None or _link(before) != _link(fold.row):
+            _relink(connection, session, _link(fold.row))
 
     def forget(self, connection: sqlite3.Connection, session: str) -> None:
         """Remove everything of a session."""
-        connection.execute("DELETE FROM messages WHERE session = ?", (session,))
-        connection.execute("DELETE FROM usage WHERE session = ?", (session,))
+        for table in PARTS:
+            connection.execute(f"DELETE FROM {table} WHERE session = ?", (session,))  # noqa: S608 - one of ours
+        row = connection.execute("SELECT root FROM sessions WHERE id = ?", (session,)).fetchone()
         connection.execute("DELETE FROM sessions WHERE id = ?", (session,))
-
-    def _describe(self, connection: sqlite3.Connection, session: str, fact: Fact) -> None:
-        changes: dict[str, str] = {}
-        match fact:
-            case Opened():
-                names = ("owner", "title", "source", "cwd", "parent")
-                changes = {name: getattr(fact, name) for name in names}
-            case Titled():
-                changes = {"title": fact.title}
-            case RunStarted() | Framed() if fact.model:
-                changes = {"model": fact.model}
-            case RunEnded():
-                changes = {"stop": fact.stop}
-            case Spent():
-                _spend(connection, session, fact)
-            case _:
-                pass
-        if isinstance(fact, RunStarted):
-            changes["stop"] = ""
-        for column, value in changes.items():
-            connection.execute(f"UPDATE sessions SET {column} = ? WHERE id = ?", (value, session))  # noqa: S608
-
-    def _count(self, connection: sqlite3.Connection, session: str, facts: Sequence[Fact]) -> None:
-        said = [line for line in map(lines.of_fact, facts) if line is not None]
-        calls = sum(len(fact.message.calls) for fact in facts if isinstance(fact, Reply))
-        connection.execute(
-            "UPDATE sessions SET messages = messages + ?, tool_calls = tool_calls + ?, updated = ? WHERE id = ?",
-            (len(said), calls, facts[-1].at.timestamp(), session),
-        )
+        if row is not None:
+            _root_all(connection, (row[0],))
 
 
-def _spend(connection: sqlite3.Connection, session: str, fact: Spent) -> None:
-    tokens = msgspec.structs.astuple(fact.usage)
-    connection.execute(
-        "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (session, fact.seq, fact.role, fact.model, fact.provider, *tokens, fact.usd, fact.at.timestamp()),
-    )
-    connection.execute(
-        "UPDATE sessions SET input = input + ?, output = output + ?, cache_read = cache_read + ?, "
-        "cache_write = cache_write + ?, reasoning = reasoning + ?, "
-        "cost_usd = CASE WHEN ? IS NULL THEN cost_usd ELSE coalesce(cost_usd, 0) + ? END WHERE id = ?",
-        (*tokens, fact.usd, fact.usd, session),
-    )
+def _stored(connection: sqlite3.Connection, session: str) -> Row | None:
+    found = connection.execute(f"SELECT {_ROW} FROM sessions WHERE id = ?", (session,)).fetchone()  # noqa: S608
+    return None if found is None else msgspec.convert(dict(zip(Row.__struct_fields__, found, strict=True)), Row)
+
+
+def _insert(table: str, columns: int) -> str:
+    return f"INSERT OR REPLACE INTO {table} VALUES ({', '.join('?' * columns)})"  # noqa: S608 - one of ours
+
+
+def _values(run: Run) -> tuple[Any, ...]:
+    return msgspec.structs.astuple(run)
+
+
+# ---- chains of parents and forks -------------------------------------------------------------------------------------
+
+
+def _link(row: Row | dict[str, Any]) -> str:
+    """The session that one came from."""
+    if isinstance(row, Row):
+        return row.forked_from or row.parent
+    return row["forked_from"] or row["parent"]
+
+
+def _relink(connection: sqlite3.Connection, session: str, link: str) -> None:
+    """Put a session into its chain, and those that were waiting for it."""
+    above = connection.execute("SELECT root FROM sessions WHERE id = ?", (link,)).fetchone() if link else None
+    _root_all(connection, {session, link, *(above or ())} - {""})
+
+
+def _root_all(connection: sqlite3.Connection, roots: Iterable[str]) -> None:
+    """Find the first session of each chain that began with one of `roots` anew; the order of arrival does not matter."""
+    for old in roots:
+        rows = connection.execute(
+            "SELECT id, coalesce(nullif(forked_from, ''), parent), root FROM sessions WHERE root = ?", (old,)
+        ).fetchall()
+        for session, _, root in rows:
+            new = _root(connection, session)
+            if new != root:
+                connection.execute("UPDATE sessions SET root = ? WHERE id = ?", (new, session))
+
+
+def _root(connection: sqlite3.Connection, session: str) -> str:
+    """Where a session's chain begins: the id of its first session, also of one that is gone; in a circle the least id."""
+    seen: list[str] = []
+    here = session
+    while here not in seen:
+        seen.append(here)
+        row = connection.execute(
+            "SELECT coalesce(nullif(forked_from, ''), parent) FROM sessions WHERE id = ?", (here,)
+        ).fetchone()
+        if row is None or not row[0]:
+            return here
+        here = str(row[0])
+    return min(seen[seen.index(here) :])
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
 
 
 class Listing(Struct, frozen=True, kw_only=True):
@@ -103,44 +132,97 @@ class Listing(Struct, frozen=True, kw_only=True):
     offset: int = 0
 
 
+def chosen(owner: str, which: Which) -> tuple[str, list[Any]]:
+    """A condition on rows of `sessions`, with its values, for everything but times."""
+    parts: list[str] = []
+    values: list[Any] = []
+
+    def need(condition: str, *given: Any) -> None:
+        parts.append(condition)
+        values.extend(given)
+
+    if owner:
+        need("owner = ?", owner)
+    if which.session:
+        need("id = ?", which.session)
+    if which.sources:
+        need(f"source IN ({_marks(which.sources)})", *which.sources)
+    if which.cwd:
+        folder = which.cwd.rstrip("/")
+        need("(cwd = ? OR (cwd >= ? AND cwd < ?))", folder or "/", f"{folder}/", f"{folder}0")  # 0 comes right behind /
+    if which.models:
+        marks = _marks(which.models)
+        asked = "SELECT 1 FROM usage WHERE usage.session = id"
+        need(f"({model_in(marks)} OR EXISTS ({asked} AND {model_in(marks, 'usage.')}))", *which.models * 4)
+    root = "coalesce((SELECT root FROM sessions WHERE id = ?), ?)"
+    if which.chain:
+        need(f"root = {root}", which.chain, which.chain)
+    if which.without:
+        need(f"root <> {root}", which.without, which.without)
+    return " AND ".join(parts) or "1", values
+
+
+def model_in(marks: str, table: str = "") -> str:
+    """A condition for rows whose model is one of some names, each with or without its provider; it takes them twice."""
+    return f"({table}model IN ({marks}) OR {table}provider || '/' || {table}model IN ({marks}))"
+
+
+def _marks(values: Sequence[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
 def listing(database: Database, wanted: Listing, *, folder: Path) -> list[SessionInfo]:
     """Rows, the last changed first."""
+    condition, values = chosen(wanted.owner, wanted.which)
+    if wanted.which.since is not None:
+        condition, values = f"{condition} AND updated >= ?", [*values, wanted.which.since.timestamp()]
+    if wanted.which.until is not None:
+        condition, values = f"{condition} AND updated < ?", [*values, wanted.which.until.timestamp()]
     rows = database.read(
-        f"SELECT {COLUMNS} FROM sessions WHERE ? IN ('', owner) ORDER BY updated DESC, id DESC LIMIT ? OFFSET ?",  # noqa: S608
-        (wanted.owner, wanted.limit, wanted.offset),
+        f"SELECT {_SHOWN} FROM sessions WHERE {condition} ORDER BY updated DESC, id DESC LIMIT ? OFFSET ?",  # noqa: S608
+        (*values, wanted.limit, wanted.offset),
     )
     return [_info(row, folder) for row in rows]
 
 
 def one(database: Database, ref: SessionRef, *, folder: Path) -> SessionInfo | None:
     """The row of one session."""
-    sql = f"SELECT {COLUMNS} FROM sessions WHERE id = ? AND ? IN ('', owner)"  # noqa: S608
+    sql = f"SELECT {_SHOWN} FROM sessions WHERE id = ? AND ? IN ('', owner)"  # noqa: S608
     rows = database.read(sql, (ref.id, ref.owner))
     return _info(rows[0], folder) if rows else None
+
+
+def several(database: Database, sessions: Sequence[str], *, folder: Path) -> dict[str, SessionInfo]:
+    """The rows of these sessions by id."""
+    sql = f"SELECT {_SHOWN} FROM sessions WHERE id IN ({_marks(sessions)})"  # noqa: S608
+    return {row[0]: _info(row, folder) for row in database.read(sql, sessions)}
 
 
 def titled(database: Database, title: str, *, owner: str) -> list[SessionRef]:
     """Sessions with this title, the last changed first."""
     rows = database.read(
-        "SELECT id, owner FROM sessions WHERE title = ? AND ? IN ('', owner) ORDER BY updated DESC", (title, owner)
+        "SELECT id, owner FROM sessions WHERE title = ? AND ? IN ('', owner) ORDER BY updated DESC, id DESC",
+        (title, owner),
     )
     return [msgspec.convert({"id": row[0], "owner": row[1]}, SessionRef) for row in rows]
 
 
-def titles(database: Database, sessions: Sequence[str]) -> dict[str, str]:
-    """The titles of these sessions."""
-    marks = ", ".join("?" * len(sessions))
-    rows = database.read(f"SELECT id, title FROM sessions WHERE id IN ({marks})", sessions)  # noqa: S608
-    return msgspec.convert(dict(rows), dict[str, str])
+def named(database: Database, sessions: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The title of each of these sessions, and the name that an import gave it, empty where none did."""
+    rows = database.read(
+        f"SELECT id, title, coalesce(json_extract(about, '$.imported'), '') FROM sessions WHERE id IN ({_marks(sessions)})",  # noqa: S608
+        sessions,
+    )
+    return msgspec.convert({id: (title, name) for id, title, name in rows}, dict[str, tuple[str, str]])
 
 
 def _info(row: tuple[Any, ...], folder: Path) -> SessionInfo:
     """A row as a value; raises ValidationError for one that makes no sense."""
-    values = dict(zip((name.strip() for name in COLUMNS.split(",")), row, strict=True))
-    values["usage"] = {name: values.pop(name) for name in Usage.__struct_fields__}
+    values: dict[str, Any] = dict(zip(SHOWN, row[:_FIRST_OF_USAGE], strict=False))
+    values["usage"] = dict(zip(_USAGE, row[_FIRST_OF_USAGE:], strict=True))
     values["started"] = moment(values["started"])
     values["updated"] = moment(values["updated"])
-    log = folder / f"{values['id']}.log"
+    log = folder / f"{row[0]}.log"
     try:
         values["size"] = log.stat().st_size
     except OSError:
@@ -149,9 +231,9 @@ def _info(row: tuple[Any, ...], folder: Path) -> SessionInfo:
     return msgspec.convert(values, SessionInfo)
 
 
-def moment(seconds: Any) -> datetime:
+def moment(stored: Any) -> datetime:
     """A time from a table; raises ValidationError for what is none."""
     try:
-        return datetime.fromtimestamp(seconds, UTC)
+        return datetime.fromtimestamp(LATEST if LATEST < stored <= LATEST + 1 else stored, UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
-        raise msgspec.ValidationError(f"{seconds!r} is no time") from error
+        raise msgspec.ValidationError(f"{stored!r} is no time") from error

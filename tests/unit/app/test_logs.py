@@ -4,14 +4,13 @@ import logging
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from melete.app import logs
 from melete.app.home import Home
-from melete.core.errors import UsageError
+from melete.app.log_reader import Wanted, read_logs
 
 log = logging.getLogger("melete.test")
 
@@ -32,7 +31,7 @@ def test_nothing_is_made_before_the_first_record(home: Home) -> None:
         log.info("wanted")
         assert [path.name for path in home.logs.iterdir()] == ["agent.log"]
     assert oct((home.logs / "agent.log").stat().st_mode)[-3:] == "600"
-    assert logs.read_logs(home)[0].text == "wanted"
+    assert read_logs(home)[0].text == "wanted"
 
 
 def test_each_file_has_its_level(home: Home) -> None:
@@ -42,15 +41,15 @@ def test_each_file_has_its_level(home: Home) -> None:
         logging.getLogger("asyncio").error("c")
         logging.getLogger("someone.else").info("not ours")
     log.warning("after the end")
-    assert [(e.level, e.text, e.logger) for e in logs.read_logs(home)] == [
+    assert [(e.level, e.text, e.logger) for e in read_logs(home)] == [
         ("INFO", "a", "melete.test"),
         ("WARNING", "b", "melete.test"),
         ("ERROR", "c", "asyncio"),
     ]
-    assert [e.text for e in logs.read_logs(home, level="warning")] == ["b", "c"]
-    assert [e.text for e in logs.read_logs(home, level="error", limit=1)] == ["c"]
-    assert [e.text for e in logs.read_logs(home, limit=2)] == ["b", "c"]
-    assert logs.read_logs(home, limit=0) == ()
+    assert [e.text for e in read_logs(home, Wanted(level="warning"))] == ["b", "c"]
+    assert [e.text for e in read_logs(home, Wanted(level="error"), limit=1)] == ["c"]
+    assert [e.text for e in read_logs(home, limit=2)] == ["b", "c"]
+    assert read_logs(home, limit=0) == ()
     assert "after the end" not in (home.logs / "errors.log").read_text()
 
 
@@ -60,12 +59,12 @@ def test_records_carry_their_session(home: Home) -> None:
         with logs.log_session("s-1"):
             log.info("inside")
         log.info("by hand", extra={"session": "s-2"})
-    assert [(e.session, e.text) for e in logs.read_logs(home)] == [
+    assert [(e.session, e.text) for e in read_logs(home)] == [
         ("", "outside"),
         ("s-1", "inside"),
         ("s-2", "by hand"),
     ]
-    assert [e.text for e in logs.read_logs(home, session="s-")] == ["inside", "by hand"]
+    assert [e.text for e in read_logs(home, Wanted(session="s-"))] == ["inside", "by hand"]
 
 
 def test_secrets_are_taken_out_of_messages_arguments_and_tracebacks(home: Home) -> None:
@@ -76,7 +75,7 @@ def test_secrets_are_taken_out_of_messages_arguments_and_tracebacks(home: Home) 
             log.exception("key %s", "hunter2")
     for path in home.logs.iterdir():
         assert "hunter2" not in path.read_text()
-    (entry,) = logs.read_logs(home)
+    (entry,) = read_logs(home)
     assert entry.text.startswith("key ***\nTraceback")
     assert entry.text.endswith("base 10: '***'")
 
@@ -86,7 +85,7 @@ def test_a_record_cannot_forge_another(home: Home) -> None:
     with logs.logging_to(home, redact=same):
         log.info("%s", forged)
         log.info("carriage\rreturn \ud800")
-    first, second = logs.read_logs(home)
+    first, second = read_logs(home)
     assert (first.level, first.text) == ("INFO", forged)
     assert second.text == "carriage\\rreturn ?"
 
@@ -95,7 +94,7 @@ def test_arguments_that_do_not_fit_are_written_not_raised(home: Home) -> None:
     with logs.logging_to(home, redact=same):
         ours = logging.getLogger().handlers[-1]
         ours.handle(log.makeRecord(log.name, logging.INFO, __file__, 1, "%d things", ("many",), None))
-    assert "%d things (the record's arguments do not fit" in logs.read_logs(home)[0].text
+    assert "%d things (the record's arguments do not fit" in read_logs(home)[0].text
 
 
 def test_full_files_make_room_and_nothing_recent_is_lost(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +105,7 @@ def test_full_files_make_room_and_nothing_recent_is_lost(home: Home, monkeypatch
     names = sorted(path.name for path in home.logs.iterdir())
     assert names == ["agent.log", "agent.log.1", "agent.log.2", "agent.log.3"]
     assert all(path.stat().st_size <= 1000 for path in home.logs.iterdir())
-    numbers = [int(e.text.split()[1]) for e in logs.read_logs(home)]
+    numbers = [int(e.text.split()[1]) for e in read_logs(home)]
     assert numbers == list(range(numbers[0], 40))
     assert len(numbers) > 20
 
@@ -126,7 +125,7 @@ with logs.logging_to(Home(root=Path(sys.argv[1])), redact=str):
 def test_several_processes_write_whole_lines_to_the_same_files(home: Home) -> None:
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(home.root), name]) for name in ("a", "b", "c")]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
-    seen = [tuple(e.text.split()) for e in logs.read_logs(home, limit=10_000)]
+    seen = [tuple(e.text.split()) for e in read_logs(home, limit=10_000)]
     assert len(seen) == len(set(seen)) == 600
     assert all(len(words) == 3 and words[2] == "x" * 20 for words in seen)
 
@@ -156,7 +155,7 @@ def test_a_file_that_was_moved_away_is_begun_anew(home: Home) -> None:
         log.info("a")
         (home.logs / "agent.log").rename(home.logs / "elsewhere")
         log.info("b")
-    assert [e.text for e in logs.read_logs(home)] == ["b"]
+    assert [e.text for e in read_logs(home)] == ["b"]
 
 
 def test_damaged_files_are_read_as_far_as_they_go(home: Home) -> None:
@@ -164,9 +163,9 @@ def test_damaged_files_are_read_as_far_as_they_go(home: Home) -> None:
     (home.logs / "agent.log").write_bytes(
         b"lost beginning\n2026-01-01T00:00:00.000Z INFO    m [-] good \xff\n    more\n" + b"\0" * 40 + b"\n"
     )
-    (entry,) = logs.read_logs(home)
+    (entry,) = read_logs(home)
     assert entry.text.startswith("good �\nmore\n")
-    assert logs.read_logs(Home(root=home.root / "none")) == ()
+    assert read_logs(Home(root=home.root / "none")) == ()
 
 
 def test_what_is_no_log_file_is_neither_waited_for_nor_read_whole(home: Home) -> None:
@@ -176,7 +175,7 @@ def test_what_is_no_log_file_is_neither_waited_for_nor_read_whole(home: Home) ->
     with logs.logging_to(home, redact=same, on_failure=said.append):
         log.info("goes on")
     assert len(said) == 1
-    assert logs.read_logs(home) == ()
+    assert read_logs(home) == ()
 
     with (home.logs / "errors.log").open("wb") as file:
         file.truncate(1 << 40)
@@ -184,37 +183,7 @@ def test_what_is_no_log_file_is_neither_waited_for_nor_read_whole(home: Home) ->
         file.write(
             b"\n2026-99-01T00:00:00.000Z ERROR melete [-] no such day\n2026-01-01T00:00:00.000Z ERROR melete [-] last\n"
         )
-    assert [entry.text for entry in logs.read_logs(home, level="error")] == ["last"]
-
-
-def test_since_and_levels(home: Home) -> None:
-    with logs.logging_to(home, redact=same):
-        log.info("a")
-    now = datetime.now(UTC)
-    assert len(logs.read_logs(home, since=logs.moment("1h", now=now))) == 1
-    assert logs.read_logs(home, since=now + timedelta(seconds=5)) == ()
-    with pytest.raises(UsageError, match="no level is called 'loud'; use one of debug, info"):
-        logs.read_logs(home, level="loud")
-
-
-@pytest.mark.parametrize(
-    ("text", "at"),
-    [
-        ("90s", datetime(2026, 1, 31, 11, 58, 30, tzinfo=UTC)),
-        ("2h", datetime(2026, 1, 31, 10, tzinfo=UTC)),
-        ("1w", datetime(2026, 1, 24, 12, tzinfo=UTC)),
-        ("2026-01-30", datetime(2026, 1, 30, tzinfo=UTC)),
-        ("2026-01-30T01:00+01:00", datetime(2026, 1, 30, tzinfo=UTC)),
-    ],
-)
-def test_times_as_people_write_them(text: str, at: datetime) -> None:
-    assert logs.moment(text, now=datetime(2026, 1, 31, 12, tzinfo=UTC)) == at
-
-
-def test_what_is_no_time_is_refused() -> None:
-    for text in ("yesterday", "9999999999999d"):
-        with pytest.raises(UsageError, match="is not a time"):
-            logs.moment(text, now=datetime(2026, 1, 31, tzinfo=UTC))
+    assert [entry.text for entry in read_logs(home, Wanted(level="error"))] == ["last"]
 
 
 def test_no_descriptor_stays_open(home: Home) -> None:

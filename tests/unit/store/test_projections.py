@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,9 @@ import pytest
 from melete.core.errors import StorageError
 from melete.core.event import Opened
 from melete.core.message import user
-from melete.core.session import Query, SessionRef
-from melete.store import sqlite
-from tests.unit.store.given import opened_store, with_turns
+from melete.core.session import Query, SessionRef, Store
+from melete.store import catchup, sqlite, watch
+from tests.unit.store.given import opened_store, until, with_turns
 
 REF = SessionRef(id="s-1")
 
@@ -111,21 +112,167 @@ def test_a_log_that_lost_its_end_and_grew_again_is_read_anew(tmp_path: Path) -> 
     asyncio.run(main())
 
 
-def test_tables_held_by_somebody_else_give_a_typed_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_held_by_somebody_else_answer_with_what_they_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "WAIT_SECONDS", (0.001, 0.002))
+
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        for number in range(3):
+            await with_turns(store, id=f"s-{number}")
+        await store.list()
+        await store.search(Query(text="files"))
+        await with_turns(store, id="s-9")
+        (tmp_path / "state" / "sessions" / "s-0.log").unlink()
+        held = [held_file(tmp_path / "state" / name) for name in ("sessions.db", "search.db")]
+        for asked in (store, opened_store(tmp_path)):
+            assert [row.id for row in await asked.list()] == ["s-2", "s-1"]
+            assert {hit.session for hit in await asked.search(Query(text="files"))} == {"s-1", "s-2"}
+            assert (await asked.find("s-9")).id == "s-9"
+        for connection in held:
+            connection.close()
+        assert [row.id for row in await store.list()] == ["s-9", "s-2", "s-1"]
+        assert {hit.session for hit in await store.search(Query(text="files"))} == {"s-1", "s-2", "s-9"}
+        await asked.aclose()
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def held_file(path: Path) -> sqlite3.Connection:
+    """Another connection that holds the file for itself."""
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    return other
+
+
+def test_a_deletion_says_so_when_words_stay_in_a_file_that_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sqlite, "WAIT_SECONDS", (0.001, 0.002))
 
     async def main() -> None:
         store = opened_store(tmp_path)
         await with_turns(store, id="s-1")
-        await store.list()
-        await with_turns(store, id="s-2")
-        other = sqlite3.connect(tmp_path / "state" / "sessions.db", isolation_level=None)
-        other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StorageError, match="logs hold everything"):
-            await store.list()
-        other.execute("ROLLBACK")
+        await store.search(Query(text="files"))
+        other = held_file(tmp_path / "state" / "search.db")
+        with pytest.raises(StorageError, match="does not let go") as raised:
+            await store.delete(REF)
+        assert "words of it stay in search.db" in raised.value.kept
+        assert await store.list() == []
+        assert await store.search(Query(text="files")) == []
         other.close()
-        assert len(await store.list()) == 2
+        assert await store.search(Query(text="files")) == []
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_in_a_large_home_own_facts_are_seen_at_once_and_others_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "FEW", 0)
+    monkeypatch.setattr(watch, "SHARE", 1e9)
+    monkeypatch.setattr(watch, "LONGEST_PAUSE", 0.3)
+
+    async def main() -> None:
+        mine, other = opened_store(tmp_path), opened_store(tmp_path)
+        await with_turns(mine, id="s-1")
+        assert len(await mine.list()) == 1
+        await with_turns(other, id="s-2")
+        await with_turns(mine, id="s-3")
+        assert [row.id for row in await mine.list()] == ["s-3", "s-1"], "nobody looked at the folder again"
+        async with mine.claim(REF) as session:
+            for number in range(3):
+                await session.append(user(f"pelican {number}"))
+                assert (await mine.info(REF)).messages == 5 + number
+        await mine.add(await mine.facts(REF), id="s-4")
+        await mine.delete(REF)
+        assert {row.id for row in await mine.list()} == {"s-3", "s-4"}
+        assert {hit.session for hit in await mine.search(Query(text="pelican"))} == {"s-4"}
+        await until_async(mine, {"s-2", "s-3", "s-4"})
+        await mine.aclose()
+
+    asyncio.run(main())
+
+
+async def until_async(store: Store, wanted: set[str]) -> None:
+    """Wait until the store lists what is wanted."""
+    for _ in range(1000):
+        if {row.id for row in await store.list()} == wanted:
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen within ten seconds")
+
+
+def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """Everything that the tables of a file hold."""
+    with closing(sqlite3.connect(path)) as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        return {name: sorted(connection.execute(f"SELECT * FROM {name}"), key=repr) for name in names}
+
+
+def test_a_long_log_is_taken_in_piece_by_piece_and_in_many_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        await with_turns(store, 30, id="s-1")
+        await with_turns(store, 3, id="s-2")
+        await store.rebuild()
+        whole = rows_of(tmp_path / "state" / "sessions.db")
+        hits = await store.search(Query(text="question", limit=200))
+        monkeypatch.setattr(catchup, "PIECE_BYTES", 300)
+        monkeypatch.setattr(catchup, "SHORT_SECONDS", 0.0)
+        monkeypatch.setattr(catchup, "BULK_SECONDS", 0.0)
+        told: list[tuple[int, int]] = []
+        await store.rebuild(on_progress=lambda done, total: told.append((done, total)))
+        assert rows_of(tmp_path / "state" / "sessions.db") == whole
+        assert {(hit.session, hit.seq) for hit in hits} == {
+            (hit.session, hit.seq) for hit in await store.search(Query(text="question", limit=200))
+        }
+        assert told[-1] == (2, 2)
+        assert told == sorted(told)
+        assert not await store.verify(deep=True)
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_listing_that_nobody_waits_for_any_more_ends_soon_and_keeps_what_it_took_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catchup, "SHORT_SECONDS", 0.0)
+
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        for number in range(40):
+            await with_turns(store, id=f"s-{number}")
+        listing = asyncio.ensure_future(store.list())
+        await until(lambda: (tmp_path / "state" / "sessions.db").exists())
+        listing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await listing
+        assert len(await store.list()) == 40
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_tables_that_hold_less_than_the_logs_are_told_by_a_deep_check(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        await with_turns(store, id="s-1")
+        await store.list()
+        await store.aclose()
+        with closing(sqlite3.connect(tmp_path / "state" / "sessions.db", isolation_level=None)) as connection:
+            connection.execute("DELETE FROM messages WHERE seq = 3")
+        assert not await store.verify()
+        (problem,) = await store.verify(deep=True)
+        assert "holds 3 messages of the session s-1, whose log holds 4" in problem.what
+        await store.rebuild()
+        assert not await store.verify(deep=True)
         await store.aclose()
 
     asyncio.run(main())

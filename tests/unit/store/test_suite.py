@@ -6,6 +6,7 @@ from contextlib import aclosing
 from datetime import timedelta
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from melete.core.errors import LimitError, SessionBusyError, SessionNotFoundError, StorageError, StoreError
@@ -387,3 +388,43 @@ def test_a_reservation_counts_until_it_is_settled(given: Given) -> None:
         assert (await ledger.today()).usd == pytest.approx(0.6), "a clock that runs back forgets nothing"
 
     drive(given, main)
+
+
+def test_a_session_is_added_whole_with_its_times_and_without_telling_anybody(given: Given) -> None:
+    async def main(store: Store) -> None:
+        first = await with_turns(store, 2, opened=Opened(owner="ann", title="files"))
+        facts = await store.facts(first)
+        given.published.clear()
+        ref = await store.add([msgspec.structs.replace(facts[0], title="copied"), *facts[4:]], id="s-copy")
+        assert (ref.id, ref.owner) == ("s-copy", "ann")
+        copied = await store.facts(ref)
+        assert [fact.seq for fact in copied] == list(range(1, len(facts) - 2))
+        assert [(fact.run, fact.at) for fact in copied[1:]] == [(fact.run, fact.at) for fact in facts[4:]]
+        assert given.published == []
+        row = await store.info(ref)
+        assert (row.title, row.started, row.updated) == ("copied", facts[0].at, facts[-1].at)
+        async with store.claim(ref) as session:
+            assert (await session.record(RunStarted()))[0].seq == len(copied) + 1
+        assert (await store.add([Opened()])).id != "s-copy"
+
+    drive(given, main)
+
+
+def test_what_cannot_be_added_leaves_nothing(given: Given, tmp_path: Path) -> None:
+    async def main(store: Store) -> None:
+        ref = await with_turns(store, id="s-1")
+        before = await store.facts(ref)
+        for facts, id in (
+            (before, "s-1"),
+            ((), "s-2"),
+            (before[1:], "s-2"),
+            ((before[0], Said(message=user("half of a pair: \ud800"))), "s-2"),
+            (before, "../s-2"),
+        ):
+            with pytest.raises(StoreError):
+                await store.add(facts, id=id)
+        assert await store.facts(ref) == before
+        assert [row.id for row in await store.list()] == ["s-1"]
+
+    drive(given, main)
+    assert not list(tmp_path.rglob("*.new"))

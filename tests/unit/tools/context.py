@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from melete.core.session import Session, Store
 from melete.core.tool import Output, Tool, ToolContext
 from melete.environments.local import LocalEnvironment
 from melete.environments.processes import Background
+from melete.store import open_store
 from melete.store.memory import MemoryStore
 from melete.testing.clock import ManualClock
 from melete.tools.todo import todo
@@ -60,13 +61,15 @@ class Context:
 
 
 @asynccontextmanager
-async def context(folder: Path, *, path: str = PATH) -> AsyncIterator[Context]:
-    """A context whose processes have ended when the block ends."""
+async def context(
+    folder: Path, *, path: str = PATH, owner: str = "me", on_files: bool = False
+) -> AsyncIterator[Context]:
+    """A context whose processes have ended when the block ends; its sessions are in memory, or `on_files` below the folder."""
     clock = ManualClock(datetime(2026, 1, 1, 12, tzinfo=UTC), step=0.001)
     env = LocalEnvironment(str(folder), variables={"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"})
-    store = MemoryStore(clock=clock)
-    ref = await store.create(Opened(cwd=str(folder), owner="me"))
-    async with asyncio.TaskGroup() as group, store.claim(ref) as session:
+    store: Store = open_store(folder / ".state", clock=clock) if on_files else MemoryStore(clock=clock)
+    ref = await store.create(Opened(cwd=str(folder), owner=owner))
+    async with aclosing(store), asyncio.TaskGroup() as group, store.claim(ref) as session:
         processes = Background(env, spawn=group.create_task, clock=clock)
         ctx = Context(env, processes, store, session)
         checked: ToolContext = ctx
@@ -78,12 +81,12 @@ async def context(folder: Path, *, path: str = PATH) -> AsyncIterator[Context]:
             await env.aclose()
 
 
-async def call(tool: Tool, ctx: Context, **arguments: Any) -> dict[str, Any]:
+async def call(tool: Tool, ctx: Context, /, **arguments: Any) -> dict[str, Any]:
     """Run a tool as dispatch does: arguments validated and coerced from JSON, the result as the model gets it."""
     return dict((await output(tool, ctx, **arguments)).fields)
 
 
-async def output(tool: Tool, ctx: Context, **arguments: Any) -> Output:
+async def output(tool: Tool, ctx: Context, /, **arguments: Any) -> Output:
     ctx.tool = tool
     ctx.arguments = values = msgspec.json.decode(msgspec.json.encode(arguments), type=tool.arguments)
     result = await tool.run(ctx, values)
@@ -92,12 +95,12 @@ async def output(tool: Tool, ctx: Context, **arguments: Any) -> Output:
     return shaped
 
 
-def within(folder: Path, test: Callable[[Context], Awaitable[None]], *, path: str = PATH) -> None:
+def within(folder: Path, test: Callable[[Context], Awaitable[None]], **given: Any) -> None:
     """Run an async test with a context of its own."""
 
     async def main() -> None:
         problem: Exception | None = None
-        async with context(folder, path=path) as ctx:
+        async with context(folder, **given) as ctx:
             try:
                 await test(ctx)
             except Exception as error:  # noqa: BLE001 - raised again outside of the group, which would wrap it

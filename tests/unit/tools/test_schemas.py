@@ -32,7 +32,7 @@ PARAMETERS = {
     "search_files": "pattern target path file_glob limit offset output_mode context",
     "todo": "todos merge",
     "clarify": "question choices",
-    "session_search": "query session_id around limit",
+    "session_search": "query session_id around limit role since until source tool cwd sort",
 }
 
 

@@ -1,6 +1,8 @@
 """`melete chat`: a line at a time, with the answer as it is written, approvals, and slash commands."""
 
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from melete.app.wire import Melete
 from melete.core.errors import MeleteError
 from melete.core.event import Stop
 from melete.core.message import Message
-from melete.surfaces.cli.chat_commands import HANDLERS, Talk
+from melete.surfaces.cli.chat_commands import HANDLERS
 from melete.surfaces.cli.keyboard import Keyboard, LineCleared
 from melete.surfaces.cli.main import innermost
 from melete.surfaces.cli.options import Asked, attended, conversation_options, settings
@@ -22,10 +24,12 @@ from melete.surfaces.cli.output import one_line, out, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
 from melete.surfaces.cli.running import opened
+from melete.surfaces.cli.talk import Talk
 from melete.surfaces.cli.watch import run_watched
 
 PROMPT = "> "
 MORE = "… "
+OFFERED = 200
 
 
 @click.command()
@@ -65,6 +69,7 @@ class _Chat:
         """Talk in one session; return how to open the next, None to leave."""
         talk = Talk(conversation, self._paint)
         self._keyboard.interrupt = conversation.cancel
+        self._keyboard.sessions = partial(_ids, conversation.app)
         await self._greet(conversation)
         cleared = 0
         while talk.going:
@@ -132,6 +137,11 @@ class _Chat:
         else:
             if ended.stop == Stop.FAILED:
                 out(self._paint("dim", "/retry tries again.") + "\n")
+
+
+async def _ids(app: Melete) -> Sequence[str]:
+    """Sessions that may be named, the last changed first."""
+    return [row.id for row in await app.store.list(limit=OFFERED)]
 
 
 async def _forget_if_empty(app: Melete, conversation: Conversation) -> None:

@@ -1,44 +1,21 @@
 """What the slash commands of the registry (app/commands.py) do in a terminal."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
 from melete.app.commands import commands
 from melete.app.context_report import caching, report
-from melete.app.service import Conversation, Options
 from melete.core.errors import UsageError
 from melete.surfaces.cli.cached import cache_text
-from melete.surfaces.cli.output import one_line, out
-from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.chat_past import PAST
+from melete.surfaces.cli.output import one_line
 from melete.surfaces.cli.render import usage_text
 from melete.surfaces.cli.table import table
-from melete.surfaces.cli.tables import command_table, context_table, model_table, session_table, tool_table
+from melete.surfaces.cli.tables import command_table, context_table, model_table, tool_table
+from melete.surfaces.cli.talk import Handler, Talk
 
 ON = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
-
-
-class Talk:
-    """A session that is being talked in; `going` ends with a command that leaves it, `next` opens another one."""
-
-    def __init__(self, conversation: Conversation, paint: Paint) -> None:
-        self.conversation = conversation
-        self.paint = paint
-        self.going = True
-        self.next: Options | None = None
-
-    def say(self, text: str) -> None:
-        """Write a line."""
-        out(f"{self.conversation.app.redact(text)}\n")
-
-    def move(self, session: str) -> None:
-        """Leave for another session, a new one where no name is given."""
-        self.going = False
-        self.next = msgspec.structs.replace(self.conversation.options, session=session, latest=False)
-
-
-Handler = Callable[[Talk, str], Awaitable[bool]]
-"""Does a command with what follows its name; True asks for a run without a new prompt."""
 
 
 async def _help(talk: Talk, _: str) -> bool:
@@ -48,35 +25,6 @@ async def _help(talk: Talk, _: str) -> bool:
 
 async def _exit(talk: Talk, _: str) -> bool:
     talk.going = False
-    return False
-
-
-async def _new(talk: Talk, _: str) -> bool:
-    talk.move("")
-    return False
-
-
-async def _resume(talk: Talk, name: str) -> bool:
-    if not name:
-        raise UsageError("which session?", next="/sessions lists them; write /resume ID")
-    talk.move((await talk.conversation.app.store.find(name)).id)
-    return False
-
-
-async def _sessions(talk: Talk, rest: str) -> bool:
-    if rest and not (rest.isdecimal() and int(rest)):
-        raise UsageError(f"{rest!r} is not a number of sessions", next="write /sessions 20")
-    app = talk.conversation.app
-    rows = await app.store.list(limit=int(rest or 10))
-    talk.say(session_table(rows, talk.paint, now=app.clock.now(), redact=app.redact).rstrip("\n"))
-    return False
-
-
-async def _title(talk: Talk, title: str) -> bool:
-    conversation = talk.conversation
-    if title:
-        await conversation.app.store.rename(conversation.ref, title)
-    talk.say(one_line((await conversation.transcript()).title) or "This session has no title yet.")
     return False
 
 
@@ -146,10 +94,7 @@ async def _yolo(talk: Talk, word: str) -> bool:
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "new": _new,
-    "sessions": _sessions,
-    "resume": _resume,
-    "title": _title,
+    **PAST,
     "retry": _retry,
     "status": _status,
     "model": _model,

@@ -21,6 +21,12 @@ from melete.surfaces.cli.running import BY_SIGNAL, leave
 _readline: Lazy[Callable[..., Any]] = Lazy("readline:parse_and_bind")
 _completer: Lazy[Callable[..., Any]] = Lazy("readline:set_completer")
 _delimiters: Lazy[Callable[..., Any]] = Lazy("readline:set_completer_delims")
+_typed: Lazy[Callable[[], str]] = Lazy("readline:get_line_buffer")
+
+NAMING = ("/resume",)
+"""Commands that a session's id follows."""
+SOON = 1.0
+"""Seconds in which ids have to be found; a person waits for them with a key pressed."""
 
 Answer = asyncio.Future[str]
 
@@ -34,11 +40,16 @@ class _Ended(Exception):
 
 
 class Keyboard:
-    """The bridge between the two threads. `interrupt` is called on the loop's thread when Ctrl-C finds no line to clear."""
+    """The bridge between the two threads. `interrupt` is called on the loop's thread when Ctrl-C finds no line to clear.
+
+    `sessions` gives the ids that are offered where a session is to be named; it is awaited on the loop.
+    """
 
     def __init__(self, words: Sequence[str] = ()) -> None:
         self.interrupt: Callable[[], object] = lambda: None
+        self.sessions: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
         self._words = words
+        self._offered: Sequence[str] = ()
         self._requests: SimpleQueue[tuple[str, Answer] | None] = SimpleQueue()
         self._request: tuple[str, Answer] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -146,5 +157,21 @@ class Keyboard:
             err(f"melete: lines cannot be edited here: {error.what}\n")
 
     def _complete(self, text: str, state: int) -> str | None:
-        found = [word for word in self._words if text.startswith("/") and word.startswith(text)]
-        return f"{found[state]} " if state < len(found) else None
+        if state == 0:
+            self._offered = [word for word in self._candidates(text) if word.startswith(text)]
+        return f"{self._offered[state]} " if state < len(self._offered) else None
+
+    def _candidates(self, text: str) -> Sequence[str]:
+        if text.startswith("/"):
+            return self._words
+        command = _typed.load()().split(maxsplit=1)[:1]
+        if command and command[0] in NAMING and self.sessions and self._loop:
+            found = asyncio.run_coroutine_threadsafe(self.sessions(), self._loop)
+            try:
+                return found.result(SOON)
+            except (
+                TimeoutError,
+                MeleteError,
+            ):  # nothing is offered then: an error would stand in the line that is typed
+                found.cancel()
+        return ()

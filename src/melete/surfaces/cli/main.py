@@ -23,6 +23,7 @@ COMMANDS = {
     "context": "melete.surfaces.cli.context:context",
     "config": "melete.surfaces.cli.config:config",
     "doctor": "melete.surfaces.cli.doctor:doctor",
+    "insights": "melete.surfaces.cli.insights:insights",
     "logs": "melete.surfaces.cli.logs:logs",
     "verify": "melete.surfaces.cli.upkeep:verify",
     "rebuild": "melete.surfaces.cli.upkeep:rebuild",

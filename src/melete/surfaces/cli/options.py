@@ -13,10 +13,12 @@ from melete.app.home import Home
 from melete.app.service import Options
 from melete.app.settings import Loaded, find_home, load, variables
 from melete.core.errors import UsageError
+from melete.core.plugin import Lazy
 from melete.surfaces.cli.output import err, is_terminal, visible
 from melete.surfaces.cli.paint import Paint
 
 F = TypeVar("F", bound=Callable[..., Any])
+_sessions: Lazy[Callable[..., Any]] = Lazy("melete.surfaces.cli.completing:complete_session")
 WIRES = ("openai-chat", "openai-responses", "anthropic-messages", "gemini")
 
 
@@ -85,7 +87,14 @@ def request_options(function: F) -> F:
         click.option("-m", "--model", metavar="[PROVIDER/]NAME", help="The model to ask."),
         click.option("--base-url", metavar="URL", help="Address of the API."),
         click.option("--wire", metavar="|".join(WIRES), help="Wire format of the API."),
-        click.option("-s", "--session", default="", metavar="ID", help="Go on in this session (id or title)."),
+        click.option(
+            "-s",
+            "--session",
+            default="",
+            metavar="ID",
+            help="Go on in this session (id or title).",
+            shell_complete=_complete_session,
+        ),
         click.option("-c", "--continue", "latest", is_flag=True, help="Go on in the latest session."),
         click.option("-t", "--toolsets", default="", metavar="A,B", help="Offer only these toolsets."),
         click.option("--cwd", default="", metavar="DIR", help="Work in this folder."),
@@ -106,6 +115,10 @@ def conversation_options(function: F) -> F:
         click.option("-v", "--verbose", is_flag=True, help="Show the work on standard error, thoughts included."),
     )
     return request_options(_with_options(function, options))
+
+
+def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+    return _sessions.load()(ctx, param, incomplete)
 
 
 def _with_options(function: F, options: Sequence[Callable[[F], F]]) -> F:

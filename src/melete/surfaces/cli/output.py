@@ -27,6 +27,23 @@ def out(text: str) -> None:
         raise MeleteError(f"standard output cannot be written: {error.strerror}", next="check where it goes") from error
 
 
+def out_bytes(data: bytes) -> None:
+    """Write bytes to standard output as they are, whatever its encoding; raises as `out` does."""
+    stream = sys.stdout
+    if stream is None or stream.closed:  # the process was started without it
+        return
+    try:
+        stream.flush()
+        stream.buffer.write(data)
+        stream.buffer.flush()
+    except BrokenPipeError as error:
+        forget(stream)
+        raise ReaderLeft from error
+    except OSError as error:
+        forget(stream)
+        raise MeleteError(f"standard output cannot be written: {error.strerror}", next="check where it goes") from error
+
+
 def err(text: str) -> None:
     """Write to standard error at once; nobody can be told when that fails, so nothing is raised."""
     try:

@@ -56,11 +56,18 @@ def redacted(event: Event, redact: Callable[[str], str]) -> Event:
     return event if clean == text else msgspec.json.decode(clean, type=Event)
 
 
-def facts(fact: Event, paint: Paint, *, started: Mapping[str, ToolStarted] | None = None) -> Iterator[str]:
-    """Lines, without their ends, that show a fact; none for what only the program needs. `started` finds a call's arguments."""
+def facts(
+    fact: Event, paint: Paint, *, started: Mapping[str, ToolStarted] | None = None, step: int = 0
+) -> Iterator[str]:
+    """Lines, without their ends, that show a fact; none for what only the program needs.
+
+    `started` finds a call's arguments; with `step` a reply begins with that number.
+    """
     match fact:
         case Said() | Steered():
             yield from _said(fact, paint)
+        case Reply() if step:
+            yield from _step(fact, paint, step)
         case Reply():
             yield from _reply(fact, paint)
         case ToolEnded():
@@ -76,7 +83,7 @@ def notes(fact: object, paint: Paint) -> Iterator[str]:
     match fact:
         case RunStarted():
             model = f"{fact.provider}/{fact.model}" if fact.provider else fact.model
-            yield paint("dim", paint.fit(f"· run {fact.run} · {model} · {fact.at:%Y-%m-%d %H:%M:%S}"))
+            yield paint("dim", paint.fit(one_line(f"· run {fact.run} · {model} · {fact.at:%Y-%m-%d %H:%M:%S}")))
         case Asked():
             yield from question_lines(fact.question, paint)
         case Answered():
@@ -126,7 +133,7 @@ def _why(fact: ToolEnded) -> str:
     outcome = fact.outcome.replace("_", " ")
     try:
         fields = msgspec.json.decode(fact.result.content, type=dict[str, Any])
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return outcome
     if isinstance(error := fields.get("error"), str):
         return f"{outcome}: {one_line(error)}"
@@ -149,7 +156,7 @@ def short_argument(arguments: str) -> str:
 
 def ended_line(fact: RunEnded, paint: Paint) -> str:
     """How a run ended, on one line."""
-    parts = [STOPS.get(fact.stop, fact.stop)]
+    parts = [STOPS.get(fact.stop, one_line(fact.stop))]
     if fact.error:
         parts.append(one_line(fact.error))
     parts += [f"{fact.steps} step{'' if fact.steps == 1 else 's'}", usage_text(fact.usage)]
@@ -190,13 +197,28 @@ def _said(fact: Said | Steered, paint: Paint) -> Iterator[str]:
 
 
 def _reply(fact: Reply, paint: Paint) -> Iterator[str]:
+    yield from _thoughts(fact, paint)
+    if fact.message.text:
+        yield ""
+        yield _by(fact, paint)
+        yield from _text(fact.message)
+
+
+def _step(fact: Reply, paint: Paint, number: int) -> Iterator[str]:
+    yield ""
+    yield f"{paint('cyan', f'[{number}]')} {_by(fact, paint)}"
+    yield from _thoughts(fact, paint)
+    yield from _text(fact.message)
+
+
+def _by(fact: Reply, paint: Paint) -> str:
+    return f"{paint('green', '● ' + (one_line(fact.model) or 'model'))} {paint('dim', f'{fact.at:%H:%M:%S}')}"
+
+
+def _thoughts(fact: Reply, paint: Paint) -> Iterator[str]:
     for part in fact.message.parts:
         if isinstance(part, Thinking):
             yield from (paint("dim", line) for line in visible(part.text).splitlines())
-    if fact.message.text:
-        yield ""
-        yield f"{paint('green', '● ' + (fact.model or 'model'))} {paint('dim', f'{fact.at:%H:%M:%S}')}"
-        yield from _text(fact.message)
 
 
 def _text(message: Message) -> Iterator[str]:

@@ -49,12 +49,11 @@ def run(prompt: tuple[str, ...], as_json: bool, **given: Any) -> int:
     if not text.strip() and not images and not goes_on:
         raise UsageError("there is no prompt", next='write: melete run "…"')
     message = prompt_message(text, images) if text.strip() or images else None
-    return run_async(lambda interrupts: _answer(loaded, asked, message, as_json=as_json, interrupts=interrupts))
+    return run_async(lambda interrupts: answer(loaded, asked, message, as_json=as_json, interrupts=interrupts))
 
 
-async def _answer(
-    loaded: Loaded, asked: Asked, prompt: Message | None, *, as_json: bool, interrupts: Interrupts
-) -> int:
+async def answer(loaded: Loaded, asked: Asked, prompt: Message | None, *, as_json: bool, interrupts: Interrupts) -> int:
+    """Answer in the session that is asked for, as `melete run` does, and return the exit status."""
     async with (
         opened(loaded, ephemeral=asked.ephemeral) as app,
         open_conversation(app, asked.options(attended=attended())) as conversation,

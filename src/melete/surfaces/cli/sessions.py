@@ -12,7 +12,13 @@ COMMANDS = {
     "answer": "melete.surfaces.cli.sessions_live:answer",
     "cancel": "melete.surfaces.cli.sessions_live:cancel",
     "rename": "melete.surfaces.cli.sessions_manage:rename",
+    "export": "melete.surfaces.cli.sessions_export:export",
+    "import": "melete.surfaces.cli.sessions_import:import_",
+    "fork": "melete.surfaces.cli.sessions_fork:fork",
+    "replay": "melete.surfaces.cli.sessions_replay:replay",
     "delete": "melete.surfaces.cli.sessions_manage:delete",
+    "prune": "melete.surfaces.cli.sessions_prune:prune",
+    "stats": "melete.surfaces.cli.sessions_stats:stats",
 }
 
 

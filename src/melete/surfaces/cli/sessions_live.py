@@ -10,7 +10,7 @@ from melete.app.wire import Melete
 from melete.core.errors import UsageError
 from melete.core.session import Receipt, SessionRef
 from melete.core.transcript import Transcript
-from melete.surfaces.cli.one_session import with_session
+from melete.surfaces.cli.one_session import session_argument, with_session
 from melete.surfaces.cli.options import json_option, settings
 from melete.surfaces.cli.output import one_line, out
 from melete.surfaces.cli.questions import choice
@@ -20,7 +20,7 @@ PATIENCE: Mapping[Kind, float] = {"steer": 1.5, "queue": 0.5, "answer": 5.0, "ca
 
 
 @click.command()
-@click.argument("session")
+@session_argument
 @click.argument("text", nargs=-1, required=True)
 @click.option("--queue", is_flag=True, help="Deliver it when the model would stop, not at the next step.")
 @json_option
@@ -34,7 +34,7 @@ def steer(session: str, text: tuple[str, ...], queue: bool, as_json: bool) -> in
 
 
 @click.command()
-@click.argument("session")
+@session_argument
 @click.argument("question_and_value", nargs=-1, required=True, metavar="[QUESTION] VALUE")
 @json_option
 def answer(session: str, question_and_value: tuple[str, ...], as_json: bool) -> int:
@@ -51,7 +51,7 @@ def answer(session: str, question_and_value: tuple[str, ...], as_json: bool) -> 
 
 
 @click.command()
-@click.argument("session")
+@session_argument
 @json_option
 def cancel(session: str, as_json: bool) -> int:
     """Stop what a session is doing."""

@@ -1,45 +1,67 @@
 """`melete sessions rename` and `delete`."""
 
 import sys
+from collections.abc import Sequence
 
 import click
 
 from melete.app.wire import Melete
 from melete.core.errors import UsageError
-from melete.core.session import SessionRef
-from melete.surfaces.cli.one_session import with_session
+from melete.core.session import SessionInfo, SessionRef
+from melete.surfaces.cli.completing import complete_session
+from melete.surfaces.cli.one_session import session_argument, title_of, with_session
 from melete.surfaces.cli.options import settings
 from melete.surfaces.cli.output import err, is_terminal, one_line
+from melete.surfaces.cli.running import run_with_app
+
+SHOWN = 10
+"""Sessions that a question names one by one."""
 
 
 @click.command()
-@click.argument("session")
+@session_argument
 @click.argument("title", nargs=-1, required=True)
 def rename(session: str, title: tuple[str, ...]) -> int:
-    """Give a session a title."""
+    """Give a session a title; it can be named by it from then on."""
+    wanted = title_of(" ".join(title))
 
     async def work(app: Melete, ref: SessionRef) -> int:
-        await app.store.rename(ref, " ".join(title))
+        await app.store.rename(ref, wanted)
+        err(f"Renamed {ref.id}.\n")
         return 0
 
     return with_session(settings(), session, work)
 
 
 @click.command()
-@click.argument("session")
+@click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_session)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-def delete(session: str, yes: bool) -> int:
-    """Remove a session for good."""
+def delete(sessions: tuple[str, ...], yes: bool) -> int:
+    """Remove sessions for good."""
 
-    async def work(app: Melete, ref: SessionRef) -> int:
-        info = await app.store.info(ref)
+    async def work(app: Melete) -> int:
+        refs = {ref.id: ref for name in sessions for ref in (await app.store.find(name),)}
+        rows = [await app.store.info(ref) for ref in refs.values()]
         if not yes:
             if not is_terminal(sys.stdin):
                 raise UsageError("nobody can be asked here", kept="nothing was deleted", next="pass --yes to delete")
-            title = f" ({one_line(info.title)})" if info.title else ""
-            click.confirm(f"Delete session {ref.id}{title} with {info.messages} messages?", abort=True, err=True)
-        await app.store.delete(ref)
-        err(f"Deleted {ref.id}.\n")
+            click.confirm(app.redact(_question(rows)), abort=True, err=True)
+        for ref in refs.values():
+            await app.store.delete(ref)
+            err(f"Deleted {ref.id}.\n")
         return 0
 
-    return with_session(settings(), session, work)
+    return run_with_app(settings(), work)
+
+
+def _question(rows: Sequence[SessionInfo]) -> str:
+    if len(rows) == 1:
+        return f"Delete session {_shown(rows[0])}?"
+    listed = "".join(f"  {_shown(row)}\n" for row in rows[:SHOWN])
+    more = f"  and {len(rows) - SHOWN} more\n" if len(rows) > SHOWN else ""
+    return f"{listed}{more}Delete these {len(rows)} sessions?"
+
+
+def _shown(row: SessionInfo) -> str:
+    title = f" ({one_line(row.title)})" if row.title else ""
+    return f"{row.id}{title} with {row.messages} messages"

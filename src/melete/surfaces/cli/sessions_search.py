@@ -1,34 +1,163 @@
 """`melete sessions search`: what was said."""
 
+from contextlib import aclosing
+from typing import Any, Literal
+
 import click
 import msgspec
+from msgspec import Struct
 
 from melete.app.wire import Melete
-from melete.core.session import Query
+from melete.core.errors import MeleteError, UsageError
+from melete.core.session import Hit, Query, Which
+from melete.surfaces.cli.completing import complete_session
+from melete.surfaces.cli.hits_shown import found_in, hits_text, round_hit
 from melete.surfaces.cli.options import json_option, painter, settings
 from melete.surfaces.cli.output import err, out
 from melete.surfaces.cli.running import run_with_app
-from melete.surfaces.cli.table import table
+from melete.surfaces.cli.stdin import stdin_lines
+from melete.surfaces.cli.which import Meant, listed, which_options
+
+EACH = 3
+ROLES = ("user", "assistant", "tool")
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """The command's options as they were typed."""
+
+    limit: int
+    sort: Literal["best", "newest", "oldest"]
+    each: int | None
+    session: str
+    role: tuple[str, ...]
+    tool: tuple[str, ...]
+    source: tuple[str, ...]
+    model: tuple[str, ...]
+    cwd: str
+    since: str
+    until: str
+
+    async def query(self, app: Melete, text: str = "") -> Query:
+        """The search that they stand for, one of a batch without `text`; raises UsageError, SessionNotFoundError."""
+        meant = Meant(source=self.source, model=self.model, cwd=self.cwd, since=self.since, until=self.until)
+        which = meant.which(app.clock.now())
+        if self.session:
+            which = msgspec.structs.replace(which, session=(await app.store.find(self.session)).id)
+        return Query(
+            text=text,
+            which=which,
+            roles=self.role,
+            tools=listed(self.tool),
+            order=self.sort,
+            each=(EACH if text else 0) if self.each is None else self.each,
+            limit=self.limit,
+        )
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A line of a batch."""
+
+    query: str
+    id: Any = None
 
 
 @click.command()
-@click.argument("query", nargs=-1, required=True)
-@click.option("-n", "--limit", default=10, show_default=True, type=click.IntRange(min=1), help="Results at most.")
+@click.argument("query", nargs=-1)
+@click.option("--role", multiple=True, type=click.Choice(ROLES), help="Only messages of this role.")
+@click.option("--tool", multiple=True, metavar="NAME", help="Only calls and results of this tool.")
+@which_options
+@click.option("--session", default="", metavar="ID", help="Only in this session.", shell_complete=complete_session)
+@click.option(
+    "--sort",
+    default="best",
+    show_default=True,
+    type=click.Choice(("best", "newest", "oldest")),
+    help="What comes first.",
+)
+@click.option("-n", "--limit", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Results at most.")
+@click.option(
+    "--each",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"Results of one chain of sessions at most, 0 for any: {EACH}, with --batch any.",
+)
+@click.option("-C", "--context", default=0, type=click.IntRange(0, 50), metavar="N", help="Messages round each result.")
+@click.option("--batch", is_flag=True, help='Answer lines of {"id", "query"} from standard input.')
 @json_option
-def search(query: tuple[str, ...], limit: int, as_json: bool) -> int:
-    """Search what was said; any text is a valid query."""
+def search(query: tuple[str, ...], context: int, batch: bool, as_json: bool, **given: Any) -> int:
+    """Search what was said.
+
+    Any text is a valid query. Quotes make a phrase; AND, OR, NOT and -word work; a query that begins with - goes behind --.
+    """
+    text = " ".join(query)
+    if batch == bool(text.strip()):
+        why = "with --batch the queries come from standard input" if batch else "there is no query"
+        raise UsageError(why, next="write: melete sessions search WORDS, or send lines to --batch")
     loaded = settings()
+    asked = msgspec.convert(given, Asked)
 
     async def work(app: Melete) -> int:
-        hits = await app.store.search(Query(text=" ".join(query), limit=limit))
+        if batch:
+            return await _batch(app, await asked.query(app))
+        wanted = await asked.query(app, text)
+        hits = await app.store.search(wanted)
         if as_json:
             for hit in hits:
-                out(app.redact(msgspec.json.encode(hit).decode()) + "\n")
+                out(app.redact(msgspec.json.encode(await _row(app, hit, context)).decode()) + "\n")
         elif not hits:
-            err("Nothing was found.\n")
+            filters = wanted.which != Which() or wanted.roles or wanted.tools
+            err(f"Nothing was found{'; look again with fewer filters' if filters else ''}.\n")
         else:
-            cells = [(hit.session, str(hit.seq), hit.role, app.redact(hit.snippet)) for hit in hits]
-            out(table(("SESSION", "SEQ", "ROLE", "TEXT"), cells, painter(loaded), right=("SEQ",)))
+            found = await found_in(app.store, hits, many=context)
+            out(hits_text(found, painter(loaded), now=app.clock.now(), redact=app.redact))
+            best = found[0].hit.session
+            step = f" --step {found[0].step}" if found[0].step else ""
+            err(f"melete: go on with: melete sessions show {best}{step}, or: melete run -s {best} PROMPT\n")
         return 0
 
     return run_with_app(loaded, work)
+
+
+async def _row(app: Melete, hit: Hit, context: int) -> object:
+    """A hit as JSON shows it, with its neighbours where they are wanted."""
+    if not context:
+        return hit
+    before, after = await round_hit(app.store, hit, context)
+    return {**msgspec.to_builtins(hit), "before": before, "after": after}
+
+
+# ---- many at once ----------------------------------------------------------------------------------------------------
+
+
+async def _batch(app: Melete, wanted: Query) -> int:
+    """Answer every line in order; the status says whether all could be."""
+    status = 0
+    async with aclosing(stdin_lines()) as lines:
+        async for line in lines:
+            if line.strip():
+                row = await _answer(app, wanted, line)
+                status |= "error" in row
+                out(app.redact(msgspec.json.encode(row).decode()) + "\n")
+    return status
+
+
+async def _answer(app: Melete, wanted: Query, line: bytes) -> dict[str, Any]:
+    try:
+        question = msgspec.json.decode(line, type=Question)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        return {"id": _id(line), "error": f'not a line of {{"id", "query"}}: {error}'}
+    try:
+        hits = await app.store.search(msgspec.structs.replace(wanted, text=question.query))
+    except MeleteError as error:
+        return {"id": question.id, "error": str(error)}
+    shown = [{"session": hit.name or hit.session, "ref": hit.ref, "message": hit.seq} for hit in hits]
+    return {"id": question.id, "hits": shown}
+
+
+def _id(line: bytes) -> Any:
+    """The id of a line that is wrong elsewhere, null where it has none."""
+    try:
+        row: Any = msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return row.get("id") if isinstance(row, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -1,93 +1,113 @@
-"""`melete sessions show`: what happened in a session, and what happens in it now."""
+"""`melete sessions show`: what happened in a session, step by step, and what happens in it now."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import click
 import msgspec
+from msgspec import Struct
 
 from melete.app.wire import Melete
-from melete.core.event import Fact, RunEnded, ToolStarted
-from melete.core.session import SessionInfo, SessionRef
+from melete.core.errors import SessionNotFoundError, UsageError
+from melete.core.event import Fact, RunEnded
+from melete.core.session import SessionRef, Which
+from melete.core.steps import Step, steps
 from melete.core.transcript import Transcript
-from melete.surfaces.cli.one_session import with_session
+from melete.surfaces.cli.one_session import session_argument, with_session
 from melete.surfaces.cli.options import json_option, painter, settings
-from melete.surfaces.cli.output import err, one_line, out
-from melete.surfaces.cli.paint import Paint
-from melete.surfaces.cli.render import facts, redacted, usage_text
+from melete.surfaces.cli.output import err, out
+from melete.surfaces.cli.session_head import Whole, head_lines
+from melete.surfaces.cli.session_view import SessionView
+from melete.surfaces.cli.step_span import facts_of, span
 
 LOOK = 0.5
 """Seconds between two looks at whether the process that runs a session is still there."""
+CHAIN = 1_000
 
 
 @click.command()
-@click.argument("session")
+@session_argument
+@click.option("--step", default="", metavar="A[:B]", help="Only this step, or these.")
+@click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N steps.")
+@click.option("--full", is_flag=True, help="With the arguments and results of calls.")
+@click.option("--pager", is_flag=True, help="A page at a time, on a terminal.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as it happens, until the run ends.")
 @json_option
-def show(session: str, follow: bool, as_json: bool) -> int:
-    """Show what happened in a session."""
+def show(session: str, *, step: str, tail: int | None, full: bool, pager: bool, follow: bool, as_json: bool) -> int:
+    """Show what happened in a session: each step under its number, which --step here and --at of `fork` take."""
+    if step and (tail or follow):
+        raise UsageError("--step chooses what is over; --tail and --follow look at the end", next="give one of them")
     loaded = settings()
-    view = _View(painter(loaded), as_json=as_json)
+    paint = painter(loaded)
+    wanted = _Wanted(step=step, tail=tail)
 
     async def work(app: Melete, ref: SessionRef) -> int:
-        if follow:
-            return await _follow(app, ref, view)
+        pages: list[str] | None = [] if pager and paint.terminal and not (follow or as_json) else None
+        view = SessionView(paint, app.redact, write=out if pages is None else pages.append, full=full, as_json=as_json)
         stored = await app.store.facts(ref)
+        found = steps(stored)
+        first, last = wanted.facts(found, stored)
+        view.step = sum(step.reply < first for step in found)
         if not as_json:
-            view.head(await app.store.info(ref), app.redact)
+            await _head(app, ref, view, Whole(info=await app.store.info(ref), facts=stored, steps=found))
+        if follow:
+            return await _follow(app, ref, view, after=first - 1)
         for fact in stored:
-            view.show(fact, app.redact)
-        view.questions(Transcript(stored), ref.id)
+            if fact.seq >= first and (not last or fact.seq <= last):
+                view.show(fact)
+        if pages is not None:
+            click.echo_via_pager(pages, color=paint.colours)
+        if not last:
+            view.questions(Transcript(stored), ref.id)
         return 0
 
     return with_session(loaded, session, work)
 
 
-class _View:
-    """Shows the facts of a session: as JSON lines, or as people read them."""
+class _Wanted(Struct, frozen=True, kw_only=True):
+    """Which steps are to be shown; all by default."""
 
-    def __init__(self, paint: Paint, *, as_json: bool) -> None:
-        self._paint = paint
-        self._as_json = as_json
-        self._started: dict[str, ToolStarted] = {}
+    step: str
+    tail: int | None
 
-    def head(self, info: SessionInfo, redact: Callable[[str], str]) -> None:
-        """What is known of the session as a whole."""
-        title = redact(one_line(info.title)) or "untitled"
-        out(f"{self._paint('bold', self._paint.fit(title))}\n")
-        parts = [info.id, info.cwd, f"{info.messages} messages", usage_text(info.usage)]
-        out(self._paint("dim", " · ".join(one_line(part) for part in parts if part)) + "\n")
-
-    def show(self, fact: Fact, redact: Callable[[str], str]) -> None:
-        """One fact."""
-        if self._as_json:
-            out(redact(msgspec.json.encode(fact).decode()) + "\n")
-            return
-        event = redacted(fact, redact)
-        if isinstance(event, ToolStarted):
-            self._started[event.call.id] = event
-        for line in facts(event, self._paint, started=self._started):
-            out(f"{line}\n")
-
-    def questions(self, state: Transcript, session: str) -> None:
-        """The open questions, with the command that answers them."""
-        if self._as_json or not state.running:
-            return
-        for question in state.questions.values():
-            err(f"open: {one_line(question.text)}; melete sessions answer {session} {question.id} VALUE\n")
+    def facts(self, found: Sequence[Step], stored: Sequence[Fact]) -> tuple[int, int]:
+        """The numbers of the first and the last fact to be shown; 0 as the last means all."""
+        if self.step:
+            first, last = span(found, self.step)
+        else:
+            first, last = max(1, len(found) - (self.tail or len(found)) + 1), len(found)
+        return facts_of(found, stored, first=first, last=last)
 
 
-async def _follow(app: Melete, ref: SessionRef, view: _View) -> int:
-    """Show what is stored and what comes, until the run that goes on now is over."""
-    last, over = 0, False
-    running = (await app.store.info(ref)).running
+async def _head(app: Melete, ref: SessionRef, view: SessionView, whole: Whole) -> None:
+    kin = await app.store.list(owner=ref.owner, which=Which(chain=ref.id), limit=CHAIN)
+    whole = msgspec.structs.replace(whole, kin=kin)
+    for line in head_lines(whole, view.paint, now=app.clock.now(), redact=app.redact):
+        view.write(f"{line}\n")
+    view.write("\n")
+
+
+async def _follow(app: Melete, ref: SessionRef, view: SessionView, *, after: int) -> int:
+    """Show what is stored behind `after` and what comes, until the run that goes on now is over; the status to end with."""
+    try:
+        await _followed(app, ref, view, after=after)
+    except* SessionNotFoundError:
+        err(f"melete: the session {ref.id} was deleted meanwhile; what is above is all that is left of it\n")
+    else:
+        return 0
+    return 1
+
+
+async def _followed(app: Melete, ref: SessionRef, view: SessionView, *, after: int) -> None:
+    last, over = after, False
+    running, stored = await _runs(app, ref), (await app.store.facts(ref))[-1].seq
 
     async def read(done: asyncio.Event) -> None:
         nonlocal last, over
-        async for fact in app.store.follow(ref):
-            view.show(fact, app.redact)
+        async for fact in app.store.follow(ref, after=after):
+            view.show(fact)
             last, over = fact.seq, isinstance(fact, RunEnded)
-            if over and not (await app.store.info(ref)).running:
+            if over and fact.seq >= stored and not await _runs(app, ref):
                 break
         done.set()
 
@@ -99,11 +119,20 @@ async def _follow(app: Melete, ref: SessionRef, view: _View) -> int:
                 async with asyncio.timeout(LOOK):
                     await done.wait()
             except TimeoutError:
-                running = (await app.store.info(ref)).running
+                running = await _runs(app, ref)
         reader.cancel()
     for fact in await app.store.facts(ref, after=last):
-        view.show(fact, app.redact)
+        view.show(fact)
         over = isinstance(fact, RunEnded)
     if not over and last:
-        err("melete: no process runs this session now; its last run has no end yet. Go on with: melete run -s ID\n")
-    return 0
+        err(
+            f"melete: no process runs this session now; its last run has no end yet. Go on with: melete run -s {ref.id}\n"
+        )
+
+
+async def _runs(app: Melete, ref: SessionRef) -> bool:
+    """Whether a process owns the session; not when it was deleted."""
+    try:
+        return (await app.store.info(ref)).running
+    except SessionNotFoundError:
+        return False

@@ -8,6 +8,7 @@ from melete.app.catalog import known_providers
 from melete.app.commands import CommandDef
 from melete.app.context_report import Cost
 from melete.app.settings import Loaded
+from melete.app.sizes import size_text
 from melete.app.vendors import Vendor, key_set
 from melete.core.session import SessionInfo
 from melete.core.tool import Tool
@@ -18,20 +19,42 @@ FIRST_WORDS = re.compile(r"[.;:](?:\s|$)")
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
-def session_table(rows: Sequence[SessionInfo], paint: Paint, *, now: datetime, redact: Callable[[str], str]) -> str:
-    """Sessions, a row each; titles are redacted before they are wrapped."""
+def session_table(
+    rows: Sequence[SessionInfo], paint: Paint, *, now: datetime, redact: Callable[[str], str], also: str = ""
+) -> str:
+    """Sessions, a row each; texts are redacted before they are wrapped. `also` adds a column: `cost`, `tokens` or `size`."""
     cells = [
         (
             row.id,
-            "running" if row.running else row.stop.replace("_", " ") or "-",
+            redact(state_of(row)),
             ago(row.updated, now),
             str(row.messages),
-            row.model or "-",
+            *([AMOUNTS[also](row)] if also else ()),
+            redact(row.model) or "-",
             redact(row.title) or "-",
         )
         for row in rows
     ]
-    return table(("ID", "STATE", "CHANGED", "MSGS", "MODEL", "TITLE"), cells, paint, right=("MSGS",))
+    more = (also.upper(),) if also else ()
+    return table(("ID", "STATE", "CHANGED", "MSGS", *more, "MODEL", "TITLE"), cells, paint, right=("MSGS", *more))
+
+
+def state_of(row: SessionInfo) -> str:
+    """Whether a session runs, or how its last run ended."""
+    return "running" if row.running else row.stop.replace("_", " ") or "-"
+
+
+def _cost(row: SessionInfo) -> str:
+    if row.cost_usd is None:
+        return "unknown" if row.usage.total else "-"
+    return f"{'≥' if row.cost_status == 'partial' else ''}${row.cost_usd:.4f}"
+
+
+AMOUNTS: Mapping[str, Callable[[SessionInfo], str]] = {
+    "cost": _cost,
+    "tokens": lambda row: f"{row.usage.total:,}",
+    "size": lambda row: size_text(row.size),
+}
 
 
 def ago(at: datetime, now: datetime) -> str:

@@ -1,0 +1,40 @@
+"""What a shell is offered where a session is to be named: ids, with titles beside them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from melete.app.settings import load
+from melete.app.wire import open_melete
+from melete.core.errors import MeleteError
+from melete.core.plugin import Lazy
+from melete.core.session import SessionInfo
+from melete.surfaces.cli.output import one_line
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+MOST = 200
+_item: Lazy["Callable[..., CompletionItem]"] = Lazy("click.shell_completion:CompletionItem")
+
+
+def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG001 - click's signature
+    """Sessions whose id or title begins so, the last changed first; none when they cannot be read: nobody asked for an error."""
+    profile = ctx.find_root().params.get("profile") or ""
+    try:
+        rows = asyncio.run(_latest(str(profile)))
+    except (MeleteError, OSError):
+        return []
+    begun = incomplete.casefold()
+    return [
+        _item.load()(row.id, help=title or row.cwd)
+        for row, title in rows
+        if row.id.startswith(begun) or title.casefold().startswith(begun)
+    ]
+
+
+async def _latest(profile: str) -> Sequence[tuple[SessionInfo, str]]:
+    async with open_melete(load(None, profile=profile)) as app:
+        return [(row, one_line(app.redact(row.title))) for row in await app.store.list(limit=MOST)]
