@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from melete import load, user
-from melete.app.service import Conversation, Options, open_conversation
+from melete.app.opening import Options
+from melete.app.service import Conversation, open_conversation
 from melete.app.wire import Melete, open_melete
 from melete.core.event import Answered, Asked, Event, Fact, RunEnded, ToolEnded
 from melete.core.message import Message

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from melete.app.opening import Options as Options
     from melete.app.service import Conversation as Conversation
-    from melete.app.service import Options as Options
     from melete.app.service import open_conversation as open_conversation
     from melete.app.settings import Settings as Settings
     from melete.app.settings import load as load
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "melete.app.service": ("Conversation", "Options", "open_conversation"),
+    "melete.app.opening": ("Options",),
+    "melete.app.service": ("Conversation", "open_conversation"),
     "melete.app.settings": ("Settings", "load"),
     "melete.app.wire": ("Melete", "open_melete"),
     "melete.core.errors": ("MeleteError",),

@@ -142,6 +142,12 @@ def test_a_page_and_a_picture_are_written_and_hold_no_secret(tmp_path: Path, own
     refused = melete("insights", "--html", str(tmp_path / "none" / "x.html"))
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "cannot be written" in refused.stderr
+    page.write_text("mine")
+    refused = melete("insights", "--html", str(page))
+    assert (refused.returncode, page.read_text()) == (2, "mine")
+    assert "--force" in refused.stderr
+    assert melete("insights", "--html", str(page), "--force").returncode == 0
+    assert page.read_text() == text
 
 
 @pytest.mark.needs_package("matplotlib")

@@ -258,6 +258,7 @@ class TapedDoor(Door):
                 raise
             ended = part.ended  # the tool came to its end all the same
         await self._tape.reach(ended)
+        ended = msgspec.structs.replace(ended, run="")  # the run that is made again stamps it
         return loopwatch.unwarned(ended) if self._watch and parent is None else ended
 
     async def _act(self, call: ToolCall, part: Part, *, nested: bool) -> None:

@@ -15,7 +15,8 @@ from typing import Any, cast
 from msgspec import Struct
 
 from melete.app.home import Home
-from melete.app.service import Conversation, Options, open_conversation
+from melete.app.opening import Options
+from melete.app.service import Conversation, open_conversation
 from melete.app.settings import Loaded, load
 from melete.app.wire import open_melete
 from melete.core.errors import UsageError

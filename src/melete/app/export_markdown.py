@@ -192,7 +192,9 @@ def _prose(line: str) -> str:
 
 def _picture(image: Image) -> str:
     size = f", {len(image.data) * 3 // 4:,} bytes" if image.data else ""
-    return f"A picture ({_plain(one_line(image.media_type))}{size})" + (f": {_plain(one_line(image.url))}" if image.url else "")
+    return f"A picture ({_plain(one_line(image.media_type))}{size})" + (
+        f": {_plain(one_line(image.url))}" if image.url else ""
+    )
 
 
 def _plain(text: str) -> str:

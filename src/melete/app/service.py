@@ -12,7 +12,6 @@ from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
-from msgspec import Struct
 
 from melete.agent.agent import Agent
 from melete.agent.approvals import ApprovalGuard, Desk
@@ -25,10 +24,10 @@ from melete.agent.loopwatch import LoopWatch
 from melete.agent.prompt import build
 from melete.agent.run import Beside, Run
 from melete.agent.title import entitle
-from melete.app.answers import AnswerSchema
 from melete.app.frame import layers, tools_of
 from melete.app.logs import log_session
 from melete.app.modelbook import notes
+from melete.app.opening import Options
 from melete.app.plugins import add_installed
 from melete.app.prefill import read_prefill
 from melete.app.routing import is_simple
@@ -50,29 +49,6 @@ Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
 _processes: Lazy[Callable[..., Processes]] = Lazy("melete.environments.processes:Background")
-
-
-class Options(Struct, frozen=True, kw_only=True):
-    """How a conversation is opened.
-
-    `session` is an id, an unambiguous beginning of one, or a title; `latest` continues the session that changed last.
-    `attended` says that a person can answer questions on this surface. None leaves a choice to the settings. `answer` is the
-    schema that each run's answer has to follow.
-    """
-
-    session: str = ""
-    latest: bool = False
-    owner: str = ""
-    surface: str = "cli"
-    cwd: str = ""
-    env: str = ""
-    toolsets: tuple[str, ...] = ()
-    max_steps: int | None = None
-    budget_usd: float | None = None
-    yolo: bool = False
-    attended: bool = False
-    extra: str = ""
-    answer: AnswerSchema | None = None
 
 
 class Conversation:

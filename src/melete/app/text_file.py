@@ -1,5 +1,6 @@
 """Reading and replacing the small text files of the home. They are a person's: every failure names file, place and fix."""
 
+import errno
 import os
 import stat
 from collections.abc import Generator
@@ -42,9 +43,12 @@ def read_text(path: Path, *, shown: str) -> str | None:
 def replacing(path: Path) -> Generator[int, None, None]:
     """Give a file descriptor to write to; at the block's end it becomes `path` at once, on the disk, or nothing changes.
 
-    A new file is for its owner alone; an old one keeps its mode, and a link stays a link. Raises OSError.
+    A new file is for its owner alone; an old one keeps its mode, and a link stays a link. Raises OSError, also for a device or
+    pipe: a file in its place would be the end of it.
     """
     target = path.resolve()
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        raise OSError(errno.EINVAL, "it is no regular file", str(target))
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o600
     draft = target.with_name(f".{target.name}.{os.getpid()}.new")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)

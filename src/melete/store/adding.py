@@ -98,7 +98,7 @@ def drop_left(folder: Path) -> None:
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                if entry.name.startswith(".") and entry.name.endswith(SUFFIX) and entry.stat().st_mtime < oldest:
+                if entry.name.startswith(".") and entry.name.endswith(SUFFIX) and entry.stat().st_ctime < oldest:
                     Path(entry.path).unlink(missing_ok=True)
     except FileNotFoundError:
         return

@@ -5,6 +5,7 @@ pasted text of several lines, or a long one, is words alone: what looks like an 
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cache
 
@@ -43,7 +44,7 @@ class Sought(msgspec.Struct, frozen=True, kw_only=True):
 class Leaf(msgspec.Struct, frozen=True, kw_only=True):
     """A word or phrase of a condition: all of `terms`, and where there is a `pattern`, that in the text.
 
-    `folded` is the pattern for a text in one case, which finds what the same letters written otherwise are.
+    `folded` is the same for a text in one spelling: where cases, ligatures and marks are written in more than one way.
     """
 
     terms: tuple[Sought, ...]
@@ -69,8 +70,9 @@ class Leaf(msgspec.Struct, frozen=True, kw_only=True):
     def _stands_in(self, text: str) -> bool:
         if compiled(self.pattern).search(text):
             return True
-        foreign = not text.isascii() or self.pattern != self.folded.lower()
-        return bool(self.folded and foreign and compiled(self.folded).search(one_case(text)))
+        if text.isascii() and self.pattern.isascii():
+            return False
+        return bool(compiled(self.folded).search(one_spelling(text)))
 
 
 Clause = tuple[tuple[Leaf, ...], ...]
@@ -91,6 +93,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     def to_verify(self) -> bool:
         """Whether texts decide."""
         return any(leaf.pattern for clause in self.clauses for leaves in clause for leaf in leaves)
+
+    @property
+    def demands(self) -> bool:
+        """Whether something must be in a message, not only out of it."""
+        return any(leaf.wanted for clause in self.clauses for leaves in clause for leaf in leaves)
 
     @property
     def match(self) -> str:
@@ -138,6 +145,11 @@ def sought(forms: Sequence[str], *, most: int = FORMS) -> Sought:
 def compiled(pattern: str) -> re.Pattern[str]:
     """The pattern, in any case."""
     return re.compile(pattern, re.IGNORECASE)
+
+
+def one_spelling(text: str) -> str:
+    """The text with all that differs in case, width or the way marks are put alike."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKC", text).casefold())
 
 
 def _match(clause: Clause) -> str:
@@ -241,12 +253,12 @@ def _clause(group: Sequence[Sequence[_Item]]) -> Clause:
 
 def _leaf(item: _Item) -> Leaf:
     if item.kind == "start":
-        return Leaf(terms=(), pattern=_start(item.text), wanted=item.wanted)
+        return Leaf(terms=(), pattern=_start(item.text), folded=_start(one_spelling(item.text)), wanted=item.wanted)
     terms = words.query(item.text)
     if item.kind == "phrase" or len(terms) != 1:
         parts = tuple(sought(term.forms) for term in terms if not term.whole)
-        written = unicodedata.normalize("NFC", item.text)
-        return Leaf(terms=parts, pattern=_phrase(written), folded=_phrase(one_case(written)), wanted=item.wanted)
+        folded = _phrase(one_spelling(item.text))
+        return Leaf(terms=parts, pattern=_phrase(item.text), folded=folded, wanted=item.wanted)
     return Leaf(terms=tuple(sought(term.forms) for term in terms), wanted=item.wanted)
 
 

@@ -78,7 +78,7 @@ class Gatherer:
         self._newest = int(database.read("SELECT coalesce(max(id), 0) FROM blocks")[0][0])
         more = MORE_TO_VERIFY if asked.to_verify else 1
         self._bound = more * max(SHORTEST_LIST, min(LIST, LISTS // max(1, len(self._terms))))
-        self._most = more * MOST
+        self._most = more * (MOST if order == "best" else LISTS)
 
     def gather(self, spans: Sequence[tuple[float, float]] = ()) -> Pool:
         """The pool; blocks of the times in `spans` are looked at in any case, unless they are too many."""
@@ -100,11 +100,11 @@ class Gatherer:
         rare: list[int] = []
         frequent: list[int] = []
         for number, found in enumerate(lists):
-            (rare if len(found) <= self._bound else frequent).append(number)
+            known_whole = len(found) <= self._bound
+            (rare if known_whole else frequent).append(number)
+            if not known_whole and self._order != "best":
+                found = self._blocks(self._terms[number].match, self._bound, order=self._order)
             self._add(found, 1 << number)
-        if self._order != "best":
-            for number in frequent:
-                self._add(self._blocks(self._terms[number].match, self._bound, order=self._order), 1 << number)
         if rare and frequent:
             beside = " OR ".join(self._terms[number].match for number in rare)
             most = sum(len(lists[number]) for number in rare)
@@ -184,11 +184,12 @@ class Gatherer:
 
         ideal = worth((1 << len(weights)) - 1) or 1.0
         found: list[Candidate] = []
-        for block in _first(known, worth, self._most):
+        oldest = self._order == "oldest"
+        for block in _first(known, worth, self._most, oldest=oldest):
             own = known[block]
             beside = (known.get(block - 1, 0) | known.get(block + 1, 0)) & ~own
             found.append(Candidate((worth(own) + BESIDE * worth(beside)) / ideal, block, own | unsure))
-        found.sort(reverse=True)
+        found.sort(key=lambda one: (-one.bound, one.block if oldest else -one.block))
         return found
 
 
@@ -196,14 +197,14 @@ def _worth(terms: int, weights: Sequence[float]) -> float:
     return sum(weight for number, weight in enumerate(weights) if terms >> number & 1)
 
 
-def _first(known: Mapping[int, int], worth: Callable[[int], float], most: int) -> list[int]:
-    """The blocks that hold most; of those that hold the same, the newest."""
+def _first(known: Mapping[int, int], worth: Callable[[int], float], most: int, *, oldest: bool) -> list[int]:
+    """The blocks that hold most; of those that hold the same, the newest or the oldest."""
     counts = Counter(known.values())
     kept: set[int] = set()
     left = most
     for terms in sorted(counts, key=worth, reverse=True):
         if counts[terms] > left:
-            last = sorted((block for block, held in known.items() if held == terms), reverse=True)[:left]
+            last = sorted((block for block, held in known.items() if held == terms), reverse=not oldest)[:left]
             return [block for block, held in known.items() if held in kept] + last
         kept.add(terms)
         left -= counts[terms]

@@ -62,9 +62,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Found(NamedTuple):
-    """A message that answers: higher `score` is better; `bit` is its place in its block."""
+    """A message that answers: higher `score` is better; `bit` is its place in its block.
+
+    `words` is what its words alone count: 1 for all that is asked for.
+    """
 
     score: float
+    words: float
     at: float
     entry: Entry
     session: Session
@@ -86,6 +90,7 @@ class _Rough(NamedTuple):
     """A message before its entry is read."""
 
     score: float
+    words: float
     bit: int
     block: _Block
 
@@ -126,6 +131,15 @@ class Ranking:
             wanted *= 4
         yield self._exact(rough)
 
+    def fitting(self, share: float) -> list[Found]:
+        """All messages of the pool whose words count at least this share of what those of the best count."""
+        candidates = self._pool.candidates[:MOST_BLOCKS]
+        rough = [one for at in range(0, len(candidates), BATCH) for one in self._rough(candidates[at : at + BATCH])]
+        first = share * max((one.words for one in rough), default=0.0)
+        found = self._exact([one for one in rough if one.words >= first])
+        least = share * max((one.words for one in found), default=0.0)  # the best of all may be of another time
+        return found + self._exact([one for one in rough if least <= one.words < first])
+
     def _rough(self, candidates: Sequence[Candidate]) -> list[_Rough]:
         """The messages in these blocks that may be found, but for their times."""
         blocks = self._read(candidates)
@@ -140,12 +154,12 @@ class Ranking:
             if conditions:
                 allowed &= self._scope.mask(block.signs) & self._asked.mask(block.signs)
             tools = mask(block.signs, self._tool)
-            factor = (BEHIND_FACTOR if session.source in BEHIND else 1.0) / self._ideal
+            factor = BEHIND_FACTOR if session.source in BEHIND else 1.0
             for place, total in enumerate(totals):
                 if allowed >> place & 1:
-                    found.append(
-                        _Rough(total * factor * (TOOL_FACTOR if tools >> place & 1 else 1.0), 1 << place, block)
-                    )
+                    words = total / self._ideal
+                    behind = factor * (TOOL_FACTOR if tools >> place & 1 else 1.0)
+                    found.append(_Rough(words * behind, words, 1 << place, block))
         return found
 
     def _words(self, block: _Block, terms: int) -> tuple[list[float], int]:
@@ -176,14 +190,15 @@ class Ranking:
     def _exact(self, rough: Sequence[_Rough]) -> list[Found]:
         entries: dict[int, list[Entry]] = {}
         found: list[Found] = []
-        for score, bit, block in rough:
+        for score, words, bit, block in rough:
             if block.id not in entries:
                 entries[block.id] = unpack_entries(block.entries)
             place = bit.bit_length() - 1
             entry = entries[block.id][place] if place < len(entries[block.id]) else None
             session = self._sessions[block.session]
             if entry is not None and session is not None and self._scope.in_time(entry.at):
-                found.append(Found(self._judge(score, entry), entry.at, entry, session, block.id, bit, block.signs))
+                score = self._judge(score, entry)
+                found.append(Found(score, words, entry.at, entry, session, block.id, bit, block.signs))
         return found
 
     def _judge(self, score: float, entry: Entry) -> float:

@@ -15,11 +15,14 @@ from melete.store.sqlite import Database
 from melete.store.tables import moment
 
 MANY = 1_000
-"""Messages from which the newest, the oldest, or those with a phrase are taken."""
+"""Messages from which those with a phrase are taken at first."""
 SHARE_FOR_TIME = 0.5
-"""What of the best score a message must have to be found when the newest or oldest come first."""
+"""What a message's words must count, of what those of the best count, when the newest or oldest come first."""
 LONGEST_DATED = 300
 LONGEST_CHAIN = 1_000
+_LAST_RESORT = (
+    "SELECT b.id FROM blocks b CROSS JOIN sessions s ON s.number = b.session WHERE {where} ORDER BY {order} LIMIT ?"
+)
 _ORIGIN = (
     "SELECT s.origin FROM sessions s LEFT JOIN sessions o ON o.id = s.origin "
     "WHERE s.id = ? AND s.origin <> '' AND ? IN ('', coalesce(o.owner, s.owner))"
@@ -52,7 +55,11 @@ class _Search:
 
     def hits(self) -> list[Hit]:
         """The hits in the order that the query asks for."""
-        few = self._query.order == "best" and not self._asked.literal and not self._asked.to_verify
+        if self._query.order != "best":
+            # Where something is demanded, that alone decides: "a OR b" is fulfilled by either.
+            fitting = self._ranking.fitting(0.0 if self._asked.demands else SHARE_FOR_TIME)
+            return [self._hit(one) for one in self._chosen(fitting)]
+        few = not self._asked.literal and not self._asked.to_verify
         wanted = self._query.limit * 2 + 10 if few else MANY
         chosen: list[Found] = []
         for found in self._ranking.best(wanted):
@@ -68,11 +75,9 @@ class _Search:
             return Gatherer(self._database, self._scope, self._asked, order=self._query.order).gather(spans)
         blocks = self._scope.few
         if blocks is None:
-            sql = (
-                "SELECT b.id FROM blocks b JOIN sessions s ON s.number = b.session WHERE {} ORDER BY b.id DESC LIMIT ?"
-            )
-            values = (*self._scope.of_blocks, MOST_BLOCKS)
-            blocks = [row[0] for row in self._database.read(sql.format(self._scope.blocks or "1"), values)]
+            by = {"newest": "b.last DESC", "oldest": "b.last"}.get(self._query.order, "b.id DESC")
+            sql = _LAST_RESORT.format(where=self._scope.blocks or "1", order=by)
+            blocks = [row[0] for row in self._database.read(sql, (*self._scope.of_blocks, MOST_BLOCKS))]
         return Pool(candidates=[Candidate(0.0, block, 0) for block in blocks])
 
     # ---- choosing
@@ -99,13 +104,11 @@ class _Search:
         return chosen
 
     def _ordered(self, found: Sequence[Found]) -> Iterator[Found]:
-        """The best first; of equals, the one that says more, then the newer."""
-        best = sorted(found, key=lambda one: (-round(one.score, 6), -one.entry.size, -one.at, one.entry.seq))
-        if self._query.order == "best" or not best:
-            return iter(best)
-        least = best[0].score * SHARE_FOR_TIME
+        """By time, or the best first; of equals, the one that says more, then the newer."""
+        if self._query.order == "best":
+            return iter(sorted(found, key=lambda one: (-round(one.score, 6), -one.entry.size, -one.at, one.entry.seq)))
         newest = self._query.order == "newest"
-        return iter(sorted((one for one in best if one.score >= least), key=lambda one: one.at, reverse=newest))
+        return iter(sorted(found, key=lambda one: (one.at, one.session.id, one.entry.seq), reverse=newest))
 
     def _verified(self, one: Found) -> bool:
         """Whether the text has what only a text can tell; that is found out for a whole block at once."""

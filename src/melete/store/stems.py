@@ -65,7 +65,7 @@ LETTERS = str.maketrans(
 """Letters that readers write in more than one way, and that are not made of a letter and a mark."""
 MARK = "(?<![иіуИІУ\u3040-\u30ff])[\u0300-\u036f]+"
 """Marks that readers leave out; not those that make another letter (й, ї, ў)."""
-HEBREW = "^[הובלמשכ](?=.{3})|(?<=.{3})(?:ים|ות)$"
+HEBREW = ("^[הובלמשכ](?=.{3})", "(?<=.{3})(?:ים|ות)$")
 """What stands before a Hebrew word, and its plurals."""
 
 
@@ -103,7 +103,8 @@ def _by_script(word: str) -> tuple[str, ...]:
     if "\uac00" <= first <= "\ud7a3":
         return korean.forms(word)
     if "\u05d0" <= first <= "\u05ea":
-        return tuple(dict.fromkeys((word, compiled(HEBREW).sub("", word))))
+        alone = compiled(HEBREW[0]).sub("", word)
+        return tuple(dict.fromkeys((word, alone, compiled(HEBREW[1]).sub("", alone))))
     languages = next((codes for low, high, codes in SCRIPTS if low <= first <= high), ())
     return tuple(dict.fromkeys(form for language in languages for form in _stems(word, language))) or (plain(word),)
 

@@ -185,3 +185,17 @@ def test_a_run_that_no_loop_makes_is_left_where_it_parts(facts: Sequence[Fact], 
     played = made_again(*facts)
     assert played.difference is not None
     assert what in played.difference.what
+
+
+@pytest.mark.parametrize("kind", [ToolStarted, ToolEnded, Reply])
+def test_a_fact_that_bears_another_runs_id_is_found(kind: type[Fact]) -> None:
+    whole = made_again(*RUNS["work beside the run"])
+    assert whole.difference is None
+    stray = next(place for place, fact in enumerate(whole.facts) if isinstance(fact, kind))
+    facts = list(whole.facts)
+    facts[stray] = msgspec.structs.replace(facts[stray], run="r2")
+    so_far = SoFar()
+    so_far.apply(Opened(seq=1, session="s", owner="me"))
+    found = asyncio.run(replay(facts, so_far, encode=encode_fact))
+    assert found.difference is not None
+    assert found.difference.seq == facts[stray].seq

@@ -332,3 +332,34 @@ def test_texts_are_made_fit_for_a_page() -> None:
     part = cut("line\n" * 100, 100)
     assert (part.head + part.tail).count("line\n") * 5 + part.missing == 500
     assert cut("short", 100).missing == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "![r][ref]\n\n[ref]: http://tracker.example/p.png",
+        "![two\nlines](http://tracker.example/p.png)",
+        "![a [b] c](http://tracker.example/p.png)",
+        "[x](javascript:alert(1))",
+        "[x](&#106;avascript:alert(1))",
+        "[x][r]\n\n[r]: JaVaScRiPt:alert(1)",
+    ],
+)
+def test_markdown_of_a_model_fetches_and_runs_nothing(text: str) -> None:
+    class Careless(MarkdownIt):
+        def validateLink(self, url: str) -> bool:
+            return True
+
+    said = Reply(seq=2, message=Message(role="assistant", parts=(Text(text=text),)))
+    tokens = Careless("commonmark").parse(markdown(read([Opened(seq=1), said], "s-1")))
+    inner = [token for each in tokens for token in each.children or ()]
+    assert not [token for token in inner if token.type in ("image", "link_open")]
+    assert any(token.type == "fence" and text.split("\n")[0] in token.content for token in tokens)
+
+
+def test_names_from_another_home_stay_on_their_line() -> None:
+    opened = Opened(seq=1, forked_from="a\n# taken", parent="b\n# taken", title="T")
+    image = Image(url="http://e.example/\n\n# taken")
+    page = markdown(read([opened, Said(seq=2, message=Message(role="user", parts=(image,)))], "s-1"))
+    headings = [line for line in page.splitlines() if line.startswith("# ")]
+    assert headings == ["# T"]

@@ -19,6 +19,7 @@ from melete.core.event import (
     Reply,
     Retried,
     RunEnded,
+    RunStarted,
     Said,
     Steered,
     TextDelta,
@@ -208,3 +209,20 @@ def test_a_warning_is_marked_where_there_are_no_colours() -> None:
     levels: tuple[Literal["info", "warning", "error"], ...] = ("info", "warning", "error")
     shown = [line for level in levels for line in facts(Notice(text="careful", level=level), PLAIN)]
     assert shown == ["· careful", "! careful", "! careful"]
+
+
+def test_what_a_run_was_called_elsewhere_moves_no_cursor() -> None:
+    esc = "\x1b[2J\n"
+    begun = RunStarted(model=f"m{esc}", provider=f"p{esc}", run=f"r{esc}")
+    ended = RunEnded(stop=f"odd{esc}")
+    paint = Paint(io.StringIO(), {"TERM": "xterm"})
+    lines = [line for fact in (begun, ended) for line in facts(fact, paint)]
+    assert len(lines) == 2
+    assert "\x1b" not in "".join(lines)
+    assert "\n" not in "".join(lines)
+
+
+def test_an_error_that_is_nested_without_end_is_told_by_its_outcome() -> None:
+    content = "[" * 5_000
+    call = ToolEnded(result=ToolResult(call="c", name="x", content=f'{{"a":{content}'), outcome="error")
+    assert "error" in next(iter(facts(call, Paint(io.StringIO(), {"TERM": "xterm"}))))

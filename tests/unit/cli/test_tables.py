@@ -1,14 +1,17 @@
 """Tables fit the terminal that they are shown on."""
 
 import io
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from melete.core.session import SessionInfo
 from melete.surfaces.cli.paint import WIDEST, Paint, columns, cut
 from melete.surfaces.cli.table import entry, table
+from melete.surfaces.cli.tables import session_table
 
 
 class Tty(io.StringIO):
@@ -93,3 +96,11 @@ def test_width_and_colours_follow_the_terminal_and_its_variables() -> None:
     for variables in ({"TERM": "dumb"}, {}, {"TERM": "xterm", "NO_COLOR": "1"}):
         assert Paint(Tty(), variables)("red", "x") == "x"
     assert Paint(None, {"TERM": "xterm"})("red", "x") == "x"
+
+
+def test_a_secret_in_any_column_of_a_listing_is_taken_out() -> None:
+    now = datetime(2026, 11, 22, tzinfo=UTC)
+    row = SessionInfo(id="s-1", title="a KEY", model="KEY", stop="KEY", started=now, updated=now)
+    text = session_table([row], Paint(io.StringIO(), {}), now=now, redact=lambda text: text.replace("KEY", "[gone]"))
+    assert "KEY" not in text
+    assert text.count("[gone]") == 3

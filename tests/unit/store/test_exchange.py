@@ -167,3 +167,16 @@ def test_the_same_means_the_same_words_at_the_same_times() -> None:
     assert exchange.same(one, later, times=False)
     assert not exchange.same(one, later)
     assert not exchange.same(one, one[:1])
+
+
+@pytest.mark.parametrize(
+    "shape", ['{"melete_session":1,"x":%s}', '{"type":"message","x":%s}', '{"fact64":%s}', '{"x":%s}', "%s"]
+)
+def test_a_line_that_is_nested_without_end_is_told(shape: str) -> None:
+    line = (shape % ("[" * 5_000 + "]" * 5_000)).encode()
+    assert exchange.is_fact(line) == line.startswith((b'{"type":', b'{"fact64":'))
+    with pytest.raises(UnreadableError):
+        exchange.read_fact(line, "s-1")
+    if b"melete_session" in line:
+        with pytest.raises(UnreadableError):
+            exchange.read_header(line)

@@ -128,3 +128,9 @@ def test_names_that_are_no_ids_become_ids_of_their_own(name: str) -> None:
     assert is_session_id(found)
     assert found != rows.session_id(name + " ")
     assert rows.session_id("conv-1") == "conv-1"
+
+
+def test_what_follows_the_last_moment_of_all_stands_at_it() -> None:
+    last = "9999-12-31T23:59:59.999999Z"
+    facts = rows.facts("s-1", [row(at=last), row(content="still here")], now=NOW)
+    assert [fact.at for fact in facts[1:]] == [datetime.max.replace(tzinfo=UTC)] * 2

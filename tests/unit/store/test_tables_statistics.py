@@ -91,13 +91,13 @@ def test_every_cut_adds_up_to_the_total(logs: list[list[Fact]]) -> None:
 
 
 def _ends_alone(sessions: dict[str, list[Fact]]) -> int:
-    """Ends of runs whose beginning is not in the log."""
+    """Ends of runs whose beginning is not in the log; a fork's were begun in the original, and count there."""
     alone = 0
     for facts in sessions.values():
+        if getattr(facts[0], "copied", 0):
+            continue
         running = False
         for fact in facts:
-            if fact.seq <= getattr(facts[0], "copied", 0):
-                continue
             if isinstance(fact, RunStarted):
                 running = True
             elif isinstance(fact, RunEnded):
@@ -216,3 +216,27 @@ def test_files_and_memory_agree_and_only_the_home_has_sizes(tmp_path: Path) -> N
 
 def test_an_empty_home_adds_up_to_nothing() -> None:
     assert summed({}) == Statistics()
+
+
+def test_a_session_at_the_last_moment_of_all_hides_no_other(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        await with_turns(store)
+        end = datetime.max.replace(tzinfo=UTC)
+        await store.add([Opened(at=end), Said(message=user("the end"), at=end)], id="last")
+        assert next(row.id for row in await store.list()) == "last"
+        assert (await store.statistics()).counts.sessions == 2
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_run_that_a_fork_closed_is_counted_once() -> None:
+    run = [msgspec.structs.replace(fact, run="r-1") for fact in turn()]
+    cut = [*run[:4], RunEnded(stop="cancelled", run="r-1")]
+    original = numbered(Opened(), *run)
+    fork = numbered(Opened(forked_from="s-1", forked_at=5, copied=5), *cut, session="s-2")
+    found = summed({"s-1": original, "s-2": fork})
+    assert (found.counts.runs, dict(found.stops)) == (1, {"done": 1})
+    again = [*fork, *numbered(Opened(), *fork, *turn(1), session="s-2")[len(fork) + 1 :]]
+    assert summed({"s-1": original, "s-2": again}).counts.runs == 2

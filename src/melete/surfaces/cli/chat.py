@@ -10,7 +10,8 @@ import click
 
 from melete import __version__
 from melete.app.commands import is_command, parse, words
-from melete.app.service import Conversation, Options, open_conversation, prompt_message
+from melete.app.opening import Options
+from melete.app.service import Conversation, open_conversation, prompt_message
 from melete.app.settings import Loaded
 from melete.app.wire import Melete
 from melete.core.errors import MeleteError

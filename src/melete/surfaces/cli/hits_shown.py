@@ -76,7 +76,10 @@ def _session(group: Sequence[Found], paint: Paint, *, now: datetime, redact: Cal
     first = group[0].hit
     title = one_line(redact(first.title or first.name)) or "untitled"
     about = (first.session, first.source, ago(max(each.hit.at for each in group), now))
-    lines = [paint("bold", paint.fit(title)), paint("dim", " · ".join(one_line(redact(part)) for part in about if part))]
+    lines = [
+        paint("bold", paint.fit(title)),
+        paint("dim", " · ".join(one_line(redact(part)) for part in about if part)),
+    ]
     for number, each in enumerate(group):
         if number and (each.before or group[number - 1].after):
             lines.append(paint("dim", "  --"))

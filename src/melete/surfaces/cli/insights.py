@@ -32,11 +32,19 @@ _picture: Lazy[Callable[[Insights], bytes]] = Lazy("melete.app.insights_png:pict
 @which_options
 @click.option("--html", default="", metavar="FILE", help="Write a page with charts: one file that needs no network.")
 @click.option("--png", default="", metavar="FILE", help='Write a picture; needs `pip install "melete[plot]"`.')
+@click.option("--force", is_flag=True, help="Replace files that are there.")
 @json_option
-def insights(*, days: int | None, everything: bool, html: str, png: str, as_json: bool, **meant: Any) -> int:
+def insights(
+    *, days: int | None, everything: bool, html: str, png: str, force: bool, as_json: bool, **meant: Any
+) -> int:
     """Show tokens, cost, tools, failures and busy hours, and what stands out."""
     if sum((days is not None, everything, bool(meant["since"] or meant["until"]))) > 1:
         raise UsageError("--days, --all and --since with --until each choose a time", next="give one of them")
+    for name in (html, png):
+        if name and not force and Path(name).is_file():
+            raise UsageError(
+                f"there is a file {visible(name)}", kept="it was not touched", next="pass --force to replace it"
+            )
     draw = _picture.load() if png else None
     loaded = settings()
 

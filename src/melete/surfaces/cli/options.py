@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from melete.app.answers import read_schema
 from melete.app.home import Home
-from melete.app.service import Options
+from melete.app.opening import Options
 from melete.app.settings import Loaded, find_home, load, variables
 from melete.core.errors import UsageError
 from melete.core.plugin import Lazy

@@ -17,6 +17,7 @@ from melete.surfaces.cli.tables import session_table
 from melete.surfaces.cli.which import Meant, which_options
 
 ALL_OF_THEM = 1_000_000_000
+"""More rows than there are: what is asked for beyond is the same."""
 KEYS: dict[str, Callable[[SessionInfo], Any]] = {
     "changed": lambda row: row.updated,
     "started": lambda row: row.started,
@@ -56,7 +57,11 @@ def list_(
     async def work(app: Melete) -> int:
         which = Meant(**meant).which(app.clock.now())
         asked = Asked(
-            which=which, running=running, sort=sort, limit=ALL_OF_THEM if everything else limit, offset=offset
+            which=which,
+            running=running,
+            sort=sort,
+            limit=ALL_OF_THEM if everything else limit,
+            offset=min(offset, ALL_OF_THEM),
         )
         rows, more = await _rows(app, asked)
         paint = painter(loaded)

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from melete.app.catalog import known_providers
 from melete.app.commands import CommandDef
-from melete.app.context_report import Cost
 from melete.app.settings import Loaded
 from melete.app.sizes import size_text
 from melete.app.vendors import Vendor, key_set
@@ -14,6 +14,9 @@ from melete.core.session import SessionInfo
 from melete.core.tool import Tool
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.table import table
+
+if TYPE_CHECKING:
+    from melete.app.context_report import Cost
 
 FIRST_WORDS = re.compile(r"[.;:](?:\s|$)")
 UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
@@ -66,7 +69,7 @@ def ago(at: datetime, now: datetime) -> str:
     return f"{seconds} s ago"
 
 
-def context_table(rows: Sequence[Cost], paint: Paint) -> str:
+def context_table(rows: "Sequence[Cost]", paint: Paint) -> str:
     """The parts of a request with their sizes, sums last."""
     cells = [(row.group, row.part, f"{row.bytes:,}", f"{row.tokens:,}") for row in rows]
     for group in dict.fromkeys(row.group for row in rows):

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from melete.app.service import Conversation, Options
+from melete.app.opening import Options
+from melete.app.service import Conversation
 from melete.surfaces.cli.output import out
 from melete.surfaces.cli.paint import Paint
 

@@ -1,0 +1,28 @@
+"""How a conversation is asked for. Part of the composition root; apart from `service`, so that reading a command line is cheap."""
+
+from msgspec import Struct
+
+from melete.app.answers import AnswerSchema
+
+
+class Options(Struct, frozen=True, kw_only=True):
+    """How a conversation is opened.
+
+    `session` is an id, an unambiguous beginning of one, or a title; `latest` continues the session that changed last.
+    `attended` says that a person can answer questions on this surface. None leaves a choice to the settings. `answer` is the
+    schema that each run's answer has to follow.
+    """
+
+    session: str = ""
+    latest: bool = False
+    owner: str = ""
+    surface: str = "cli"
+    cwd: str = ""
+    env: str = ""
+    toolsets: tuple[str, ...] = ()
+    max_steps: int | None = None
+    budget_usd: float | None = None
+    yolo: bool = False
+    attended: bool = False
+    extra: str = ""
+    answer: AnswerSchema | None = None
