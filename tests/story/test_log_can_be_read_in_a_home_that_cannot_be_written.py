@@ -20,13 +20,13 @@ import asyncio, sys
 from pathlib import Path
 from melete.core.errors import StorageError
 from melete.core.event import Opened
-from melete.core.session import SessionRef
+from melete.core.session import Query, SessionRef
 from tests.unit.store.given import note, opened_store
 
 async def main():
     store = opened_store(Path(sys.argv[1]))
     ref = SessionRef(id="s-1")
-    print(len(await store.facts(ref)), len(await store.list()), len(await store.search("files")))
+    print(len(await store.facts(ref)), len(await store.list()), len(await store.search(Query(text="files"))))
     print((await store.latest()).id, (await store.find("files")).id, len(await store.verify()))
     for act in (store.create(Opened()), store.send(ref, note("m-1")), store.rename(ref, "x"), store.spill(ref, "a", "b")):
         try:

@@ -222,7 +222,7 @@ class Derived:
                 return
         try:
             with door(self.path.parent, alone=True):
-                if inode and os.path.lexists(self.path) and self.path.lstat().st_ino != inode:
+                if inode and self.path.exists() and self.path.stat().st_ino != inode:
                     return
                 aside = _free(self.path.with_name(self._aside()))
                 move(self.path, aside)
@@ -273,16 +273,22 @@ def _remove(path: Path, *, alone: bool) -> None:
 
 @contextmanager
 def _workshop(folder: Path) -> Generator[None]:
-    """A folder to make a new file in, alone; what a killed process left there is used up. Raises StoreError."""
+    """A folder to make a new file in, alone; what a killed process left there is used up. Raises StoreError, StorageError."""
     make_folder(folder)
     lock = folder / "lock"
-    handle = open_regular(lock, os.O_RDWR | os.O_CREAT)
+    try:
+        handle = open_regular(lock, os.O_RDWR | os.O_CREAT)
+    except OSError as error:
+        raise storage_error(error, f"opening {lock}", kept="nothing was changed") from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-        with suppress(OSError):  # it is in nobody's way
-            lock.unlink()
-            folder.rmdir()
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # half a file would fill a full disk
+                for left in folder.iterdir():
+                    left.unlink()
+                folder.rmdir()
     except BlockingIOError:
         raise StoreError(
             "another process remakes the same file", kept="nothing was changed", next="wait for it"

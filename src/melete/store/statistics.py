@@ -5,7 +5,7 @@ here.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, tzinfo
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec import structs
 
-from melete.core.event import Fact
 from melete.core.message import Usage
 from melete.core.session import SessionInfo
 from melete.core.statistics import (
@@ -31,7 +30,7 @@ from melete.core.statistics import (
 )
 from melete.store.fold import FAILED_CALLS
 from melete.store.sqlite import Database
-from melete.store.tables import Listing, Tables, chosen, model_in, moment, several
+from melete.store.tables import Listing, chosen, model_in, moment, several
 
 PIECE = 900
 """Seconds: every zone's offset is a multiple of it."""
@@ -52,18 +51,6 @@ _SAID, _RAN, _CALLED, _SPENT = 0, 3, 5, len(_COUNTED)
 def statistics(database: Database, wanted: Listing, *, folder: Path, zone: tzinfo | None = None) -> Statistics:
     """What the sessions of `wanted` add up to, by days and hours in `zone` (None: the machine's); its limit does not count."""
     return _Summary(database, wanted, zone).made(folder)
-
-
-def of_facts(sessions: Mapping[str, Sequence[Fact]], wanted: Listing) -> Statistics:
-    """The same for sessions that are no files: their facts by session."""
-    database, tables = Database(None, schema=Tables.schema), Tables()
-    try:
-        with database.write() as connection:
-            for session, facts in sessions.items():
-                tables.take(connection, session, facts)
-        return statistics(database, wanted, folder=Path())
-    finally:
-        database.close()
 
 
 class _Tally:

@@ -1,5 +1,6 @@
 """The listing of sessions as tables: sessions, messages, usage, tools, runs, retries. Part of the store; a projection."""
 
+import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -194,8 +195,8 @@ def one(database: Database, ref: SessionRef, *, folder: Path) -> SessionInfo | N
 
 def several(database: Database, sessions: Sequence[str], *, folder: Path) -> dict[str, SessionInfo]:
     """The rows of these sessions by id."""
-    sql = f"SELECT {_SHOWN} FROM sessions WHERE id IN ({_marks(sessions)})"  # noqa: S608
-    return {row[0]: _info(row, folder) for row in database.read(sql, sessions)}
+    sql = f"SELECT {_SHOWN} FROM sessions WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
+    return {row[0]: _info(row, folder) for row in database.read(sql, (json.dumps(list(sessions)),))}
 
 
 def titled(database: Database, title: str, *, owner: str) -> list[SessionRef]:
@@ -210,8 +211,9 @@ def titled(database: Database, title: str, *, owner: str) -> list[SessionRef]:
 def named(database: Database, sessions: Sequence[str]) -> dict[str, tuple[str, str]]:
     """The title of each of these sessions, and the name that an import gave it, empty where none did."""
     rows = database.read(
-        f"SELECT id, title, coalesce(json_extract(about, '$.imported'), '') FROM sessions WHERE id IN ({_marks(sessions)})",  # noqa: S608
-        sessions,
+        "SELECT id, title, coalesce(json_extract(about, '$.imported'), '') FROM sessions "
+        "WHERE id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(sessions)),),
     )
     return msgspec.convert({id: (title, name) for id, title, name in rows}, dict[str, tuple[str, str]])
 

@@ -30,6 +30,7 @@ ACCIDENTS = {
     "replaced": lambda path: shutil.copy(path, path.with_name("copy")).replace(path),
     "a folder": lambda path: (path.unlink(), path.mkdir(), (path / "file").touch()),
     "a link to nowhere": lambda path: (path.unlink(), path.symlink_to("nowhere")),
+    "a link to a text": lambda path: (path.unlink(), make_text(f"{path}.txt"), path.symlink_to(f"{path}.txt")),
     "a pipe": lambda path: (path.unlink(), os.mkfifo(path)),
     "its journal a folder": lambda path: (path.with_name(f"{path.name}-wal").unlink(), make(f"{path}-wal")),
 }
@@ -37,6 +38,10 @@ ACCIDENTS = {
 
 def make(folder: str) -> None:
     Path(folder).mkdir()
+
+
+def make_text(path: str) -> None:
+    Path(path).write_text("these are notes, no database\n", "utf-8")
 
 
 @pytest.mark.parametrize("name", ["sessions.db", "search.db"])
@@ -163,6 +168,21 @@ def test_a_file_of_a_newer_version_stays_as_it_is(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match="newer version"):
             await store.rebuild()
         assert path.read_bytes() == before
+        assert not (tmp_path / "state" / ".sessions.rebuild").exists()
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_rebuild_that_cannot_begin_says_so_and_changes_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = opened_store(tmp_path)
+        await with_turns(store, id="s-1")
+        rows = await store.list()
+        (tmp_path / "state" / ".sessions.rebuild" / "lock").mkdir(parents=True)
+        with pytest.raises(StorageError, match="nothing was changed"):
+            await store.rebuild()
+        assert await store.list() == rows
         await store.aclose()
 
     asyncio.run(main())

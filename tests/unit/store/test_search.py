@@ -6,7 +6,7 @@ import pytest
 
 from melete.core.event import Opened, Said
 from melete.core.message import user
-from melete.store import words
+from melete.store import candidates, search, words
 from tests.unit.store.given import START
 from tests.unit.store.searched import Searched, called, filled, result
 
@@ -134,6 +134,36 @@ def test_newest_and_oldest_first() -> None:
         index.add(f"d-{day}", f"the weather today, day {day}", at=START + timedelta(days=day * 30))
     assert index.found("weather", order="newest") == ["d-5", "d-4", "d-3", "d-2", "d-1"]
     assert index.found("weather", order="oldest", limit=2) == ["d-1", "d-2"]
+
+
+def test_by_time_nothing_that_holds_the_word_is_left_out_whoever_said_it() -> None:
+    index = Searched()
+    index.add("talk", "the pelican", at=START)
+    index.add("job", result("terminal", "the pelican " + "and more " * 300), opened=Opened(source="cron"))
+    assert index.found("pelican", order="newest") == ["job", "talk"]
+
+
+@pytest.mark.parametrize("text", ["pelican", "pelic*", '"pelican report"', "pelican OR heron", "pelican report"])
+def test_the_newest_and_oldest_are_those_among_more_than_are_looked_at(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "SHORTEST_LIST", 5)
+    monkeypatch.setattr(candidates, "LIST", 5)
+    monkeypatch.setattr(search, "MOST_BLOCKS", 10)
+    index = Searched()
+    days = [day * 37 % 101 for day in range(101)]  # every day once, in no order
+    for day in days:
+        index.add(f"d-{day}", "a pelican report", at=START + timedelta(days=day))
+    assert index.found(text, order="newest", limit=3) == ["d-100", "d-99", "d-98"]
+    assert index.found(text, order="oldest", limit=3) == ["d-0", "d-1", "d-2"]
+
+
+def test_by_time_either_side_of_or_is_found_however_rare_the_other_is() -> None:
+    index = Searched()
+    index.add("many", *[f"a pelican {number}" for number in range(60)])
+    index.add("one", "a heron", at=START)
+    assert index.found("pelican OR heron", order="oldest", limit=1) == ["one"]
+    assert len(index.hits("pelican OR heron", order="newest", limit=99)) == 61
 
 
 def test_a_chain_of_sessions_has_as_many_hits_as_are_asked_for() -> None:

@@ -1,5 +1,7 @@
 """Any text is a valid query, and any text can be found again."""
 
+# ruff: noqa: RUF001 - letters of many scripts
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,3 +94,30 @@ def test_a_message_is_found_by_each_of_its_words(words: list[str]) -> None:
         (hit,) = index.hits(word)
         assert hit.session == "s"
         assert word in [hit.snippet[start:end] for start, end in hit.marks]
+
+
+@pytest.mark.parametrize(
+    ("phrase", "text"),
+    [
+        ("spec.base_url", "await talk.spec.base_url.rstrip('/')"),
+        ("talk.spec", "await talk.spec.base_url.rstrip('/')"),
+        ("base_url", "base_url_of_v2 = 1"),
+        (".event import", "from melete.core.event import Delta"),
+        ("O'Brien", "Miles O'Brien's desk"),
+        ("don't know", "I don’t know"),
+        ("4,102 out", "tokens: 4,102 out of many"),
+        ("caf\u00e9 au lait", "un cafe\u0301 au lait"),
+        ("cafe\u0301 au lait", "un caf\u00e9 au lait"),
+        ("Straße ist", "DIE STRASSE IST ZU"),
+        ("strasse ist", "Die Straße ist zu"),
+        ("financial flow", "the \ufb01nancial \ufb02ow"),
+        ("Οδυσσεύς", "Ο ΟΔΥΣΣΕΎΣ γύρισε"),
+        ("istanbul çok", "İSTANBUL ÇOK güzel"),
+        ("数据库迁移", "我们把数据库迁移到服务器"),
+    ],
+)
+def test_a_phrase_is_found_in_longer_names_and_in_any_spelling_of_its_letters(phrase: str, text: str) -> None:
+    index = filled({"there": [text], "elsewhere": ["nothing of the kind"]})
+    for order in ("best", "newest"):
+        assert index.found(f'"{phrase}"', order=order) == ["there"]
+    assert "there" not in index.found(f'kind -"{phrase}"')

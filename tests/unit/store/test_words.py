@@ -5,6 +5,9 @@
 import re
 import subprocess
 import sys
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -251,3 +254,34 @@ def test_a_text_in_english_loads_one_stemmer() -> None:
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert result.stdout.split() == ["melete.store.snowball.english_stemmer"]
+
+
+def test_without_the_stemmers_an_error_names_the_package_to_install() -> None:
+    code = (
+        "import sys; sys.modules['snowballstemmer'] = None\n"
+        "from melete.core.errors import ConfigError\n"
+        "from melete.store import words\n"
+        "try:\n    words.terms('the houses')\nexcept ConfigError as error:\n    print(error)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'snowballstemmer', which is not installed" in result.stdout
+    assert "pip install snowballstemmer" in result.stdout
+
+
+def test_the_stemmers_are_found_in_an_archive_too(tmp_path: Path) -> None:
+    package = find_spec("snowballstemmer")
+    assert package is not None
+    assert package.origin is not None
+    folder = Path(package.origin).parent
+    archive = tmp_path / "packages.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        for path in folder.glob("*.py"):
+            file.write(path, f"snowballstemmer/{path.name}")
+    code = (
+        f"import sys; sys.path.insert(0, {str(archive)!r})\n"
+        "from melete.store import words\n"
+        "print(words.terms('the houses'), sys.modules['melete.store.snowball.english_stemmer'].__file__)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "'hous'" in result.stdout
+    assert str(archive) in result.stdout

@@ -6,4 +6,6 @@
 from importlib.util import find_spec
 
 _package = find_spec("snowballstemmer")
-__path__ = list((_package and _package.submodule_search_locations) or ())
+if _package is None:
+    raise ModuleNotFoundError("the stemmers are not installed", name="snowballstemmer")
+__path__ = list(_package.submodule_search_locations or ())
