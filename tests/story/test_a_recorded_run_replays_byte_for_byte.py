@@ -281,7 +281,7 @@ def test_a_fork_leaves_what_it_copied_to_its_original(tmp_path: Path) -> None:
     session = recorded(tmp_path, shape).session.id
     done = melete("sessions", "replay", session, "-q")
     assert done.returncode == 0
-    assert "a run is a copy that a fork holds" in done.stdout
+    assert "a run is a copy that a fork holds: replay the original, while it is there, to make it again" in done.stdout
     original = melete("sessions", "replay", "--all")
     assert original.stdout.startswith("replayed 2 sessions, 4 steps, "), original.stdout
 

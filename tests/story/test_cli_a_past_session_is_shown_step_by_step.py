@@ -112,6 +112,12 @@ def test_several_are_deleted_at_once_or_none(session: str, tmp_path: Path) -> No
     ids = [row["id"] for row in lines(melete("sessions", "list", "--json").stdout)]
     assert melete("sessions", "delete", "--yes", ids[0], "nowhere").returncode == 2
     assert len(lines(melete("sessions", "list", "--json").stdout)) == 3
+    with Terminal(["sessions", "delete", ids[0]]) as terminal:
+        terminal.read_until("Delete session ")
+        terminal.type("n\r")
+        terminal.read_until("Nothing was deleted.")
+        assert terminal.end() != 0
+    assert len(lines(melete("sessions", "list", "--json").stdout)) == 3
     with Terminal(["sessions", "delete", ids[0], ids[1], ids[0]]) as terminal:
         terminal.read_until("Delete these 2 sessions?")
         terminal.type("y\r")

@@ -97,7 +97,7 @@ def test_a_session_is_exported_from_the_chat(tmp_path: Path) -> None:
         for name in ("talk.md", "talk.html", "talk.jsonl"):
             say(chat, f"/export {name}", "Written to")
             assert "echo" in (tmp_path / name).read_text()
-        say(chat, "/export talk.md", "exists already")
+        assert "--force" not in say(chat, "/export talk.md", "exists already")
         say(chat, "/export talk.pdf", "names no format")
         say(chat, "/export", "Written to")
         chat.type("\x04")

@@ -85,6 +85,7 @@ def test_on_a_terminal_a_person_is_asked(own_home: Path) -> None:
         terminal.read_until("Remove 25 sessions (")
         terminal.read_until("[y/N]")
         terminal.type("n\r")
+        terminal.read_until("Nothing was removed.")
         assert terminal.end() != 0
     assert len(there(folder)) == 30
     with Terminal((*words, "--all")) as terminal:

@@ -124,5 +124,6 @@ def test_everything_is_counted_once(own_home: Path) -> None:
     assert (cron["sessions"], cron["bytes"]["logs"]) == (1, logs)
     text = melete("sessions", "stats").stdout
     assert text.startswith("5 sessions with ")
+    assert melete("sessions", "stats", "--source", "cron").stdout.startswith("1 session with ")
     assert "a message takes " in text
     assert melete("sessions", "stats", "--source", "mail").stderr == "There are no sessions like that.\n"

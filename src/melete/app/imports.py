@@ -31,7 +31,9 @@ LONGEST = 256 << 20
 SHOWN = 100
 """Troubles that are kept for the summary; the others are counted."""
 BREATH = 500
-"""Lines between two looks at whether somebody wants to stop this."""
+"""Lines, or pieces of one that is too long, between two looks at whether somebody wants to stop this."""
+PIECE = 1 << 20
+"""Bytes that are left out at once of a line that is too long."""
 
 AT_ONCE = 16
 """Sessions that are written side by side."""
@@ -128,12 +130,13 @@ class Import:
     # ---- reading
 
     async def _read(self, file: Source, pile: Pile) -> None:
-        for number, line in _lines(file, self._bad):
+        for turn, (number, line) in enumerate(_lines(file, self._bad), 1):
             self._line_number = number
-            if number % BREATH == 0:
+            if turn % BREATH == 0:
                 await self._breathe()
             try:
-                await self._take_line(line, pile)
+                if line:
+                    await self._take_line(line, pile)
             except UnreadableError as error:
                 self._bad(number, error.what)
         await self._finish()
@@ -233,7 +236,10 @@ def _name_of(line: bytes) -> str:
 
 
 def _lines(file: Source, bad: Callable[[int, str], None]) -> Iterator[tuple[int, bytes]]:
-    """Line numbers and lines that hold something, without their ends; a packed file is unpacked."""
+    """Line numbers and lines without their ends; a packed file is unpacked.
+
+    Empty lines come too, and an empty one for each piece that is left out: a small packed file can hold them for hours.
+    """
     source = gzip.GzipFile(fileobj=file) if file.peek(2)[:2] == GZIP else file
     number = 0
     try:
@@ -242,11 +248,11 @@ def _lines(file: Source, bad: Callable[[int, str], None]) -> Iterator[tuple[int,
             if len(line) == LONGEST and not line.endswith(b"\n"):
                 bad(number, f"it is longer than {LONGEST >> 20} MiB")
                 while line and not line.endswith(b"\n"):
-                    line = source.readline(LONGEST)
+                    line = source.readline(PIECE)
+                    yield number, b""
                 continue
             if number == 1:
                 line = line.removeprefix(MARK)
-            if text := line.strip():
-                yield number, text
+            yield number, line.strip()
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         bad(number + 1, f"the packed file is damaged from here on: {error}")

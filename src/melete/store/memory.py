@@ -162,7 +162,7 @@ class MemoryStore:
 
     async def info(self, ref: SessionRef) -> SessionInfo:
         """One session's row."""
-        row = self._recall().info(SessionRef(id=self._room(ref).session))
+        row = self._recall().info(SessionRef(id=self._room(ref).session, owner=ref.owner))
         if row is None:
             raise SessionNotFoundError(f"there is no session {ref.id!r}", next=LOOK_FOR)
         return self._now(row)

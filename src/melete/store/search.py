@@ -86,7 +86,7 @@ class _Search:
         """As many as are asked for, each chain of sessions as often as it may, no copy of a message beside the original."""
         chosen: list[Found] = []
         chains: dict[str, int] = {}
-        copies: dict[tuple[str, float, str], int] = {}
+        said: set[tuple[str, float, str]] = set()
         for one in self._ordered(found):
             if len(chosen) >= self._query.limit:
                 break
@@ -94,21 +94,27 @@ class _Search:
             if (self._query.each and chains.get(root, 0) >= self._query.each) or not self._verified(one):
                 continue
             same = (one.entry.role, one.at, self._text(one))
-            if (at := copies.get(same)) is not None:
-                if one.entry.seq > one.session.copied and chosen[at].entry.seq <= chosen[at].session.copied:
-                    chosen[at] = one
+            if same in said:
                 continue
-            copies[same] = len(chosen)
+            said.add(same)
             chains[root] = chains.get(root, 0) + 1
             chosen.append(one)
         return chosen
 
     def _ordered(self, found: Sequence[Found]) -> Iterator[Found]:
-        """By time, or the best first; of equals, the one that says more, then the newer."""
+        """By time, or the best first; of equals, the one that says more, then the newer; a copy comes behind its original."""
         if self._query.order == "best":
-            return iter(sorted(found, key=lambda one: (-round(one.score, 6), -one.entry.size, -one.at, one.entry.seq)))
+
+            def rank(one: Found) -> tuple[float, ...]:
+                return (-round(one.score, 6), -one.entry.size, -one.at, _is_copy(one), one.entry.seq)
+
+            return iter(sorted(found, key=rank))
         newest = self._query.order == "newest"
-        return iter(sorted(found, key=lambda one: (one.at, one.session.id, one.entry.seq), reverse=newest))
+
+        def when(one: Found) -> tuple[float, bool, str, int]:
+            return (one.at, _is_copy(one) != newest, one.session.id, one.entry.seq)
+
+        return iter(sorted(found, key=when, reverse=newest))
 
     def _verified(self, one: Found) -> bool:
         """Whether the text has what only a text can tell; that is found out for a whole block at once."""
@@ -179,6 +185,11 @@ def _spans(database: Database, text: str) -> list[dates.Span]:
     if first is None:
         return []
     return dates.named(text, (moment(first).year, moment(last).year))
+
+
+def _is_copy(one: Found) -> bool:
+    """Whether a fork holds the message from its original."""
+    return one.entry.seq <= one.session.copied
 
 
 def _root(database: Database, session: str, owner: str) -> str:

@@ -183,14 +183,35 @@ def listing(database: Database, wanted: Listing, *, folder: Path) -> list[Sessio
         f"SELECT {_SHOWN} FROM sessions WHERE {condition} ORDER BY updated DESC, id DESC LIMIT ? OFFSET ?",  # noqa: S608
         (*values, wanted.limit, wanted.offset),
     )
-    return [_info(row, folder) for row in rows]
+    return _own(database, [_info(row, folder) for row in rows], wanted.owner)
 
 
 def one(database: Database, ref: SessionRef, *, folder: Path) -> SessionInfo | None:
     """The row of one session."""
     sql = f"SELECT {_SHOWN} FROM sessions WHERE id = ? AND ? IN ('', owner)"  # noqa: S608
     rows = database.read(sql, (ref.id, ref.owner))
-    return _info(rows[0], folder) if rows else None
+    return next(iter(_own(database, [_info(row, folder) for row in rows], ref.owner)), None)
+
+
+def _own(database: Database, rows: list[SessionInfo], owner: str) -> list[SessionInfo]:
+    """The rows without the ids of sessions that belong to somebody else: a chain begins where its owner's part does."""
+    linked = {name for row in rows for name in (row.root, row.parent, row.forked_from) if name and name != row.id}
+    if not owner or not linked:
+        return rows
+    sql = "SELECT id FROM sessions WHERE owner <> ? AND id IN (SELECT value FROM json_each(?))"
+    foreign = {row[0] for row in database.read(sql, (owner, json.dumps(sorted(linked))))}
+    return [_without(row, foreign) for row in rows]
+
+
+def _without(row: SessionInfo, foreign: set[str]) -> SessionInfo:
+    changes: dict[str, Any] = {}
+    if row.root in foreign:
+        changes["root"] = row.id
+    if row.parent in foreign:
+        changes["parent"] = ""
+    if row.forked_from in foreign:
+        changes |= {"forked_from": "", "forked_at": 0}
+    return msgspec.structs.replace(row, **changes) if changes else row
 
 
 def several(database: Database, sessions: Sequence[str], *, folder: Path) -> dict[str, SessionInfo]:

@@ -108,6 +108,26 @@ def test_a_packed_file_that_breaks_off_gives_what_it_still_holds(tmp_path: Path)
     with_app(tmp_path, work)
 
 
+@pytest.mark.parametrize("nothing", [b"\n", b" \r\n"])
+def test_a_packed_file_of_nothing_can_be_stopped_at_any_time(tmp_path: Path, nothing: bytes) -> None:
+    async def work(app: Melete) -> None:
+        seen: list[int] = []
+
+        def stop(line: int, _sessions: int) -> None:
+            seen.append(line)
+            if len(seen) == 3:
+                task.cancel()
+
+        job = Import(app, on_progress=stop)
+        task = asyncio.create_task(job.take(io.BufferedReader(io.BytesIO(gzip.compress(nothing * 100_000)))))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert len(seen) == 3
+        assert job.result == Imported(seconds=job.result.seconds)
+
+    with_app(tmp_path, work)
+
+
 def test_bad_lines_are_told_with_their_numbers_and_the_rest_comes_in(tmp_path: Path) -> None:
     data = rows(("a", "one")) + b"nonsense\n\n" + rows(("a", "two")) + b'{"session":"a","role":"user","at":"soon"}\n'
 

@@ -184,6 +184,11 @@ def test_what_a_fork_copied_is_found_once_and_in_the_original() -> None:
     index.add("fork", "the otter sleeps", "and wakes the otter", opened=Opened(forked_from="first", copied=2), at=START)
     hits = index.hits("otter")
     assert sorted((hit.session, hit.seq) for hit in hits) == [("first", 2), ("fork", 3)]
+    for order in ("best", "newest", "oldest"):
+        (hit,) = index.hits("sleeps", limit=1, order=order)
+        assert (hit.session, hit.seq) == ("first", 2), order
+    (hit,) = index.hits("sleeps", each=1)
+    assert hit.session == "first"
     index.forget("first")
     assert index.found("sleeps") == ["fork"]
 

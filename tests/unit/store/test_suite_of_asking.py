@@ -175,3 +175,16 @@ print("sqlite3" in sys.modules)
     root = Path(__file__).resolve().parents[3]
     done = subprocess.run([sys.executable, "-B", "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_a_listing_names_no_session_of_somebody_else(store: Store) -> None:
+    async def main() -> None:
+        await store.add((Opened(owner="bob", at=START), Said(at=START, message=user("his own"))), id="his")
+        mine = Opened(owner="ann", forked_from="his", forked_at=2, copied=2, at=START)
+        await store.add((mine, Said(at=START, message=user("my own"))), id="mine")
+        (row,) = await store.list(owner="ann")
+        assert (row.root, row.forked_from, row.forked_at) == ("mine", "", 0)
+        assert await store.info(SessionRef(id="mine", owner="ann")) == row
+        assert {row.root for row in await store.list()} == {"his"}
+
+    drive(store, main)

@@ -135,6 +135,8 @@ async def _export_here(talk: Talk, rest: str) -> bool:
     path = Path(conversation.env.cwd) / Path(rest or f"{conversation.ref.id}.html").expanduser()
     if path.suffix not in FORMATS:
         raise UsageError(f"{path.name} names no format", next=f"end it in {', '.join(FORMATS)}")
+    if path.exists():
+        raise UsageError(f"{path} exists already", kept="it was not touched", next="write /export with another name")
     export = _export.load()(conversation.app, _form.load()(format=FORMATS[path.suffix]))
     await export.to_file([conversation.ref], path, force=False)
     talk.say(f"Written to {one_line(str(path))} ({export.result.bytes:,} bytes).")

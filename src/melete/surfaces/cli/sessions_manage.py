@@ -45,7 +45,9 @@ def delete(sessions: tuple[str, ...], yes: bool) -> int:
         if not yes:
             if not is_terminal(sys.stdin):
                 raise UsageError("nobody can be asked here", kept="nothing was deleted", next="pass --yes to delete")
-            click.confirm(app.redact(_question(rows)), abort=True, err=True)
+            if not click.confirm(app.redact(_question(rows)), err=True):
+                err("Nothing was deleted.\n")
+                raise click.Abort
         for ref in refs.values():
             await app.store.delete(ref)
             err(f"Deleted {ref.id}.\n")

@@ -120,7 +120,9 @@ def _agree(planned: Plan, options: Pruning) -> None:
         return
     if not is_terminal(sys.stdin):
         raise UsageError("nobody can be asked here", kept="nothing was removed", next="pass --yes to remove them")
-    click.confirm(f"Remove {_amount(planned)} for good?", abort=True, err=True)
+    if not click.confirm(f"Remove {_amount(planned)} for good?", err=True):
+        err("Nothing was removed.\n")
+        raise click.Abort
 
 
 def _amount(planned: Plan) -> str:

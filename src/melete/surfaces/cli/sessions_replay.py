@@ -236,11 +236,11 @@ class Player:
 def _notes(total: ReplayEnded) -> list[str]:
     """What a person should know about what was compared and what was not."""
     open_runs = "a run has no end: it was" if total.open == 1 else f"{total.open:,} runs have no end: they were"
-    copies = "a run is a copy" if total.copied == 1 else f"{total.copied:,} runs are copies"
+    copies, them = ("a run is a copy", "it") if total.copied == 1 else (f"{total.copied:,} runs are copies", "them")
     notes = {
         f"{open_runs} made again as far as the recording goes": total.open,
         f"{total.unrecorded:,} requests were not compared: the log holds no checksum of them": total.unrecorded,
-        f"{copies} that a fork holds: replay the original to make them again": total.copied,
+        f"{copies} that a fork holds: replay the original, while it is there, to make {them} again": total.copied,
     }
     return [note for note, count in notes.items() if count]
 

@@ -132,11 +132,16 @@ def _each(every: Statistics) -> Iterator[tuple[str, float]]:
         yield name, getattr(every.sizes, name) / max(1, every.counts.messages)
 
 
+def _amount(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 def _counted(found: Statistics) -> Iterator[str]:
     counts, spending = found.counts, found.spending
-    yield f"{counts.sessions:,} sessions with {counts.messages:,} messages, {counts.runs:,} runs and {counts.steps:,} steps"
+    sessions, messages = _amount(counts.sessions, "session"), _amount(counts.messages, "message")
+    yield f"{sessions} with {messages}, {_amount(counts.runs, 'run')} and {_amount(counts.steps, 'step')}"
     failed = f", {counts.tool_errors:,} of them failed" if counts.tool_errors else ""
-    yield f"{counts.tool_calls:,} tool calls{failed}"
+    yield f"{_amount(counts.tool_calls, 'tool call')}{failed}"
     yield f"{spending.usage.total:,} tokens, {_cost(spending)}"
     if found.first and found.last:
         first, last = (f"{local(at):%Y-%m-%d %H:%M}" for at in (found.first, found.last))
