@@ -10,7 +10,6 @@ import re
 import stat
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from melete.store.disk import storage_error
@@ -64,7 +63,7 @@ class Folder:
 
 def states(folder: Path) -> dict[str, State]:
     """Every log in the folder; raises StorageError."""
-    return {name: (seen.st_ino, seen.st_size) for name, seen in _logs(folder)}
+    return {name: (seen[stat.ST_INO], seen[stat.ST_SIZE]) for name, seen in _logs(folder)}
 
 
 def latest_first(folder: Path) -> list[str]:
@@ -85,28 +84,32 @@ def beginning(folder: Path, prefix: str) -> list[str]:
     return sorted(name[: -len(SUFFIX)] for name in names if _is_log(name))
 
 
-def _logs(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _logs(folder: Path) -> list[tuple[str, os.stat_result]]:
     """Each log's session, with what the system tells of the file.
 
-    Ten thousand of them take as long as the system calls do: nothing else is done for each.
+    Ten thousand of them take little more than the system calls do: a loop without calls, and fields by number.
     """
+    found: list[tuple[str, os.stat_result]] = []
+    mode, kind, regular, end = stat.ST_MODE, 0o170000, stat.S_IFREG, -len(SUFFIX)
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
-        return
+        return found
     except OSError as error:
         raise storage_error(error, f"reading the folder {folder}", kept="what it holds is untouched") from error
     try:
         with os.scandir(handle) as entries:
             for entry in entries:
-                if _is_log(entry.name):
+                name = entry.name
+                if _is_log(name):
                     try:
                         seen = entry.stat()
                     except OSError:
                         continue  # gone since, or a link that leads nowhere
-                    if stat.S_IFMT(seen.st_mode) == stat.S_IFREG:
-                        yield entry.name[: -len(SUFFIX)], seen
+                    if seen[mode] & kind == regular:
+                        found.append((name[:end], seen))
     except OSError as error:
         raise storage_error(error, f"reading the folder {folder}", kept="what it holds is untouched") from error
     finally:
         os.close(handle)
+    return found
