@@ -150,10 +150,11 @@ class Derived:
         return self.use(lambda database: len(sources(database)))
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
-        if self._opened is not None:
-            opened, self._opened = self._opened, None
-            opened[0].close()
+        """Close the file when nobody uses it any more; the next use opens it again."""
+        with self._turn:
+            if self._opened is not None:
+                opened, self._opened = self._opened, None
+                opened[0].close()
 
     # ---- inside
 
