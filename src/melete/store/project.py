@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 _statistics: Lazy[Callable[..., "Statistics"]] = Lazy("melete.store.statistics:statistics")
 _holdings: Lazy[Callable[[Path], "Holdings"]] = Lazy("melete.store.retention:holdings")
-_index: Lazy[Callable[[], Projection]] = Lazy("melete.store.search:SearchIndex")
+_index: Lazy[Callable[[], Projection]] = Lazy("melete.store.index:SearchIndex")
 _find: Lazy[Callable[[Database, Query], list[Hit]]] = Lazy("melete.store.search:find")
 
 

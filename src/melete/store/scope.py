@@ -1,6 +1,5 @@
 """In which sessions and blocks a search may look: the owner and the filters of a query as SQL. Part of the store."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -8,6 +7,7 @@ import msgspec
 from melete.core.session import Query, Which
 from melete.store.asked import Sought, sought
 from melete.store.block import FULL, role_term, tool_term
+from melete.store.conditions import of_sessions
 from melete.store.sqlite import Database
 
 NARROW = 1_500
@@ -92,30 +92,12 @@ def _few(database: Database, scope: Scope) -> tuple[int, ...] | None:
 
 def _sessions(owner: str, which: Which) -> tuple[list[str], list[Any]]:
     """Conditions on sessions, all of which must hold, with their values."""
-    parts: list[str] = []
-    values: list[Any] = []
-
-    def need(condition: str, *given: Any) -> None:
-        parts.append(condition)
-        values.extend(given)
-
-    if owner:
-        need("s.owner = ?", owner)
-    if which.session:
-        need("s.id = ?", which.session)
-    if which.sources:
-        need(f"s.source IN ({_marks(which.sources)})", *which.sources)
-    if which.cwd:
-        folder = which.cwd.rstrip("/")
-        need("(s.cwd = ? OR substr(s.cwd, 1, ?) = ?)", folder or "/", len(folder) + 1, f"{folder}/")
+    found = of_sessions(owner, which, table="s.")
     if which.models:
-        need(f"({' OR '.join(['instr(s.models, ?)'] * len(which.models))})", *(f"\n{name}\n" for name in which.models))
+        held = " OR ".join(["instr(s.models, ?)"] * len(which.models))
+        found.need(f"({held})", *(f"\n{name}\n" for name in which.models))
     if which.chain:
-        need(f"s.id IN ({_CHAIN})", which.chain)
+        found.need(f"s.id IN ({_CHAIN})", which.chain)
     if which.without:
-        need(f"s.id NOT IN ({_CHAIN})", which.without)
-    return parts, values
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
+        found.need(f"s.id NOT IN ({_CHAIN})", which.without)
+    return found.parts, found.values

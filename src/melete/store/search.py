@@ -7,7 +7,6 @@ from melete.store import dates
 from melete.store.asked import read
 from melete.store.block import unpack_texts
 from melete.store.candidates import Candidate, Gatherer, Pool, present
-from melete.store.index import SearchIndex as SearchIndex
 from melete.store.ranking import MOST_BLOCKS, Found, Ranking
 from melete.store.scope import Scope, scope_of
 from melete.store.snippet import snippet

@@ -13,6 +13,7 @@ from msgspec import Struct
 from melete.core.event import Fact
 from melete.core.message import Usage
 from melete.core.session import ALL, SessionInfo, SessionRef, Which
+from melete.store.conditions import marks, of_sessions
 from melete.store.fold import LATEST, Fold, Row, Run, seconds
 from melete.store.log import is_locked
 from melete.store.sqlite import Database
@@ -135,41 +136,22 @@ class Listing(Struct, frozen=True, kw_only=True):
 
 def chosen(owner: str, which: Which) -> tuple[str, list[Any]]:
     """A condition on rows of `sessions`, with its values, for everything but times."""
-    parts: list[str] = []
-    values: list[Any] = []
-
-    def need(condition: str, *given: Any) -> None:
-        parts.append(condition)
-        values.extend(given)
-
-    if owner:
-        need("owner = ?", owner)
-    if which.session:
-        need("id = ?", which.session)
-    if which.sources:
-        need(f"source IN ({_marks(which.sources)})", *which.sources)
-    if which.cwd:
-        folder = which.cwd.rstrip("/")
-        need("(cwd = ? OR (cwd >= ? AND cwd < ?))", folder or "/", f"{folder}/", f"{folder}0")  # 0 comes right behind /
+    found = of_sessions(owner, which)
     if which.models:
-        marks = _marks(which.models)
+        each = marks(which.models)
         asked = "SELECT 1 FROM usage WHERE usage.session = id"
-        need(f"({model_in(marks)} OR EXISTS ({asked} AND {model_in(marks, 'usage.')}))", *which.models * 4)
+        found.need(f"({model_in(each)} OR EXISTS ({asked} AND {model_in(each, 'usage.')}))", *which.models * 4)
     root = "coalesce((SELECT root FROM sessions WHERE id = ?), ?)"
     if which.chain:
-        need(f"root = {root}", which.chain, which.chain)
+        found.need(f"root = {root}", which.chain, which.chain)
     if which.without:
-        need(f"root <> {root}", which.without, which.without)
-    return " AND ".join(parts) or "1", values
+        found.need(f"root <> {root}", which.without, which.without)
+    return " AND ".join(found.parts) or "1", found.values
 
 
-def model_in(marks: str, table: str = "") -> str:
+def model_in(names: str, table: str = "") -> str:
     """A condition for rows whose model is one of some names, each with or without its provider; it takes them twice."""
-    return f"({table}model IN ({marks}) OR {table}provider || '/' || {table}model IN ({marks}))"
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
+    return f"({table}model IN ({names}) OR {table}provider || '/' || {table}model IN ({names}))"
 
 
 def listing(database: Database, wanted: Listing, *, folder: Path) -> list[SessionInfo]:

@@ -7,7 +7,8 @@ from typing import Any
 from melete.core.event import Fact, Opened, Reply, RunStarted, Said, ToolEnded
 from melete.core.message import Message, Text, ToolCall, ToolResult, user
 from melete.core.session import Hit, Query
-from melete.store.search import SearchIndex, find
+from melete.store.index import SearchIndex
+from melete.store.search import find
 from melete.store.sqlite import Database
 from tests.unit.store.given import START
 

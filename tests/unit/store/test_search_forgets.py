@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from melete.core.session import Query
-from melete.store.search import SearchIndex, find
+from melete.store.index import SearchIndex
+from melete.store.search import find
 from melete.store.sqlite import Database
 from tests.unit.store.searched import Searched
 
