@@ -1,17 +1,17 @@
 """Fan-out of one session's events to any number of readers; the loop never waits for one. Layer 2.
 
-Facts arrive here after they are stored. Deltas get the last fact's `seq` and a `sub` of their own; those since the last fact
-are kept, so that a reader who joins in mid-answer sees all of it.
+Facts arrive here after they are stored. Deltas get the last fact's `seq` and a `sub` of their own; those of the latest run are
+kept, so that a reader who joins in mid-answer sees all of it, and one who was cut off gets what it missed.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 
 import msgspec
 
-from melete.core.event import CallDelta, Delta, Event, Fact, Lagged, TextDelta, ThinkingDelta, ToolProgress
+from melete.core.event import CallDelta, Delta, Event, Fact, Lagged, RunStarted, TextDelta, ThinkingDelta, ToolProgress
 from melete.core.ports import Clock
 
 KEPT_DELTAS = 20_000
@@ -51,6 +51,22 @@ class Subscription:
         self._closed = True
         self._ready.set()
 
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more will come."""
+        return self._closed and not self._events
+
+    async def next(self, patience: float) -> Event | None:
+        """The next event; None when none came for `patience` seconds, or none will come."""
+        if not self._events and not self._closed:
+            self._ready.clear()
+            try:
+                async with asyncio.timeout(patience):
+                    await self._ready.wait()
+            except TimeoutError:
+                return None
+        return self._events.popleft() if self._events else None
+
     async def __aiter__(self) -> AsyncIterator[Event]:
         while True:
             while self._events:
@@ -68,18 +84,39 @@ class Hub:
         self._session = session
         self._clock = clock
         self._readers: list[Subscription] = []
-        self._deltas: deque[Event] = deque(maxlen=KEPT_DELTAS)
+        self._deltas: deque[TextDelta | ThinkingDelta | CallDelta | ToolProgress] = deque(maxlen=KEPT_DELTAS)
         self._seq = 0
         self._sub = 0
         self._run = ""
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """`(seq, sub)` of the last event that went through here; zeros before any."""
+        return self._seq, self._sub
+
     def subscribe(self, *, limit: int = QUEUE) -> Subscription:
         """Join the stream: the deltas since the last fact come first, then everything new."""
-        reader = Subscription(self, max(2, limit))
-        for delta in self._deltas:
+        reader = self.join(limit=limit)
+        for delta in self.kept(after=(self._seq, 0)):
             reader.put(delta)
+        return reader
+
+    def join(self, *, limit: int = QUEUE) -> Subscription:
+        """Join the stream for everything that is new from now on."""
+        reader = Subscription(self, max(2, limit))
         self._readers.append(reader)
         return reader
+
+    def kept(self, *, after: tuple[int, int]) -> Sequence[TextDelta | ThinkingDelta | CallDelta | ToolProgress]:
+        """The deltas of the latest run that are still kept and come behind `(seq, sub)`, in order."""
+        if not self._deltas or (self._deltas[-1].seq, self._deltas[-1].sub) <= after:
+            return ()
+        return [delta for delta in self._deltas if (delta.seq, delta.sub) > after]
+
+    def forget_before(self, place: tuple[int, int]) -> None:
+        """Let go of the deltas up to `place`: nobody is expected to ask for them any more."""
+        while self._deltas and (self._deltas[0].seq, self._deltas[0].sub) <= place:
+            self._deltas.popleft()
 
     def leave(self, reader: Subscription) -> None:
         """Take a reader off the stream; a second call does nothing."""
@@ -90,7 +127,8 @@ class Hub:
         """Pass a stored fact on."""
         self._seq, self._run = fact.seq, fact.run
         self._sub = 0
-        self._deltas.clear()
+        if isinstance(fact, RunStarted):
+            self._deltas.clear()
         for reader in self._readers:
             reader.put(fact)
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 from uuid import uuid4
 
+from msgspec import Struct, field
+
 from melete.agent.agent import Agent
 from melete.agent.approvals import Desk
 from melete.agent.loop import Emit, converse
@@ -27,19 +29,30 @@ WATCH = 0.04
 """Seconds between two looks into the inbox."""
 
 
+def new_run_id() -> str:
+    """An id that no other run has."""
+    return uuid4().hex[:16]
+
+
+class Start(Struct, frozen=True, kw_only=True):
+    """How a run begins: its id, where, in which process, and `about` as `RunStarted` has it."""
+
+    id: str = field(default_factory=new_run_id)
+    surface: str = "cli"
+    pid: int = 0
+    about: dict[str, str] = {}
+
+
 class Run:
     """Drives one session from a prompt to an answer; made anew for every run."""
 
-    def __init__(
-        self, agent: Agent, session: Session, desk: Desk, *, emit: Emit, surface: str = "cli", pid: int = 0
-    ) -> None:
-        self.id = uuid4().hex[:12]
+    def __init__(self, agent: Agent, session: Session, desk: Desk, *, emit: Emit, start: Start | None = None) -> None:
+        self._start = start or Start()
+        self.id = self._start.id
         self._agent = agent
         self._session = session
         self._desk = desk
         self._emit = emit
-        self._surface = surface
-        self._pid = pid
         self._task: asyncio.Task[tuple[str, str | None]] | None = None
         self._cancelled = False
 
@@ -53,18 +66,26 @@ class Run:
             self._task.cancel()
 
     async def execute(
-        self, prompt: Message | None, *, opening: Sequence[Fact] = (), beside: Beside | None = None
+        self,
+        prompt: Message | None,
+        *,
+        opening: Sequence[Fact] = (),
+        beside: Beside | None = None,
+        begun: Callable[[], None] | None = None,
     ) -> RunEnded:
         """Run to the end and return the last fact; failures are in it. Only a failure to store is raised: StorageError.
 
         A task that is cancelled while it waits here ends the run as well: its last fact is stored before the cancellation goes on.
         `opening` is stored right after the beginning: the frame where the session has none that fits, and remarks. `beside`
-        runs while the conversation does, and a moment longer; what it does not finish in time is dropped.
+        runs while the conversation does, and a moment longer; what it does not finish in time is dropped. `begun` is called
+        once the beginning and the prompt are on the disk.
         """
         session, began = self._session, time.monotonic()
         session.begin(self.id)
         log.info("run %s: begins with %s", self.id, self._agent.model.name)
         await self._begin(prompt, opening)
+        if begun:
+            begun()
         try:
             stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)), beside)
         except asyncio.CancelledError:
@@ -94,9 +115,10 @@ class Run:
             model=model.name,
             provider=model.provider,
             base_url=self._agent.base_url,
-            surface=self._surface,
-            pid=self._pid,
+            surface=self._start.surface,
+            pid=self._start.pid,
             max_steps=self._agent.limits.max_steps,
+            about=self._start.about,
         )
         await session.record(started, *opening)
         if unknown:

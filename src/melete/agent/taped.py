@@ -17,7 +17,7 @@ from melete.agent.compact import KEEPS, Compactor, cut_picture, cut_result, prun
 from melete.agent.dispatch import Door
 from melete.agent.loopwatch import LoopWatch
 from melete.agent.recording import GIVEN, is_closed
-from melete.agent.run import Run
+from melete.agent.run import Run, Start
 from melete.agent.tape import Tape
 from melete.core.errors import LimitError, StoreError
 from melete.core.event import (
@@ -303,9 +303,7 @@ class TapedRun(Run):
     """A run with the recorded id, which takes answers and cancels in where the recording has them."""
 
     def __init__(self, agent: Agent, tape: Tape, desk: Desk) -> None:
-        started = tape.recording.started
-        super().__init__(agent, tape, desk, emit=_unseen, surface=started.surface, pid=started.pid)
-        self.id = tape.recording.run
+        super().__init__(agent, tape, desk, emit=_unseen, start=_start(tape))
         self._tape = tape
         tape.on_cancel = self.cancel
 
@@ -319,6 +317,12 @@ class TapedRun(Run):
             while True:
                 await self._tape.until(self._tape.mail_is_next)
                 await self._take_in()
+
+
+def _start(tape: Tape) -> Start:
+    """How the recorded run began."""
+    started = tape.recording.started
+    return Start(id=tape.recording.run, surface=started.surface, pid=started.pid, about=started.about)
 
 
 def taped_run(tape: Tape, requests: list[tuple[ModelRequest, Reply]] | None) -> Run:

@@ -50,6 +50,7 @@ class Models:
         self._variables = _Variables(loaded, on_key)
         self._rests: Any = None
         self._addresses: dict[tuple[str, str], str] = {}
+        self._shared: dict[str, ModelClient] = {}
 
     def open(self, name: str = "", *, spared: bool = False) -> ModelClient:
         """The model `[PROVIDER/]NAME`, or the one that the settings choose; raises NoModelError, ConfigError.
@@ -72,6 +73,22 @@ class Models:
             cooldown=loaded.settings.model.fallback_cooldown,
             addresses=[chosen.spec.base_url for chosen in all_chosen],
         )
+
+    def shared(self, name: str = "") -> ModelClient:
+        """The model as `open` gives it, but one for all that ask: they share its connections. It is closed with this object."""
+        if name not in self._shared:
+            self._shared[name] = self.open(name)
+        return self._shared[name]
+
+    async def close(self, model: ModelClient) -> None:
+        """Release a model's connections, unless it is shared."""
+        if all(model is not shared for shared in self._shared.values()):
+            await model.aclose()
+
+    async def aclose(self) -> None:
+        """Release the connections of the shared models."""
+        while self._shared:
+            await self._shared.popitem()[1].aclose()
 
     def address(self, model: ModelClient) -> str:
         """The address of a model that was opened here, as it may be shown; of one with fallbacks, of the one that is asked now."""

@@ -10,7 +10,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
     `session` is an id, an unambiguous beginning of one, or a title; `latest` continues the session that changed last.
     `attended` says that a person can answer questions on this surface. None leaves a choice to the settings. `answer` is the
-    schema that each run's answer has to follow.
+    schema that each run's answer has to follow. `model` names one for this conversation; with `shares` it is one that all
+    conversations of the process ask. `extra` goes into the system prompt.
     """
 
     session: str = ""
@@ -25,4 +26,6 @@ class Options(Struct, frozen=True, kw_only=True):
     yolo: bool = False
     attended: bool = False
     extra: str = ""
+    model: str = ""
+    shares: bool = False
     answer: AnswerSchema | None = None

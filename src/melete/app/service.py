@@ -12,6 +12,7 @@ from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
+from msgspec import Struct, structs
 
 from melete.agent.agent import Agent
 from melete.agent.approvals import ApprovalGuard, Desk
@@ -22,7 +23,7 @@ from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
 from melete.agent.prompt import build
-from melete.agent.run import Beside, Run
+from melete.agent.run import Beside, Run, Start
 from melete.agent.title import entitle
 from melete.app.frame import layers, tools_of
 from melete.app.logs import log_session
@@ -35,7 +36,7 @@ from melete.app.toolsets import Toolbox, open_tools
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
 from melete.core.errors import ConfigError, SessionNotFoundError, UsageError
-from melete.core.event import Framed, Notice, Opened, RunEnded, Stop
+from melete.core.event import Fact, Framed, Notice, Opened, RunEnded, Stop
 from melete.core.message import Image, Message, Origin, Part, Text
 from melete.core.model import ModelClient, ModelRequest
 from melete.core.plugin import Lazy
@@ -49,6 +50,17 @@ Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
 _processes: Lazy[Callable[..., Processes]] = Lazy("melete.environments.processes:Background")
+
+
+class How(Struct, frozen=True, kw_only=True):
+    """How one run of a conversation begins: `history` stands before the prompt of a session that has no messages yet.
+
+    `begun` is called once the beginning and the prompt are on the disk.
+    """
+
+    start: Start
+    history: tuple[Fact, ...] = ()
+    begun: Callable[[], None] | None = None
 
 
 class Conversation:
@@ -79,29 +91,46 @@ class Conversation:
         self._left.append(self.model)  # a run that goes on now still uses it: closed at the end
         self.model = model
 
+    @property
+    def works_in_background(self) -> bool:
+        """Whether programs that the agent started still run."""
+        return any(process.status == "running" for process in self._processes.list())
+
+    async def adopt(self, options: Options) -> None:
+        """Take other options for the runs to come: limits, who attends, what is added to the prompt, the model."""
+        before, self.options = self.options, options
+        if options.model != before.model:
+            opened = Transcript(await self.app.store.facts(self.ref)).opened
+            model = _model_of(self.app, opened, options)
+            await self.app.models.close(self.model)
+            self.model = model
+
     async def close_models(self) -> None:
         """Release the connections of every model that answered here."""
         for model in (*self._left, self.model, *([self._cheap] if self._cheap else [])):
-            await model.aclose()
+            await self.app.models.close(model)
 
-    async def run(self, prompt: Message | None) -> RunEnded:
+    async def run(self, prompt: Message | None, how: How | None = None) -> RunEnded:
         """Own the session, run to the end, let it go; events go to `hub`. Raises SessionBusyError, StorageError."""
         self._cancelled = False
         with log_session(self.ref.id):
-            return await self._run_claimed(prompt)
+            return await self._run_claimed(prompt, how or How(start=Start(surface=self.options.surface)))
 
-    async def _run_claimed(self, prompt: Message | None) -> RunEnded:
+    async def _run_claimed(self, prompt: Message | None, how: How) -> RunEnded:
         async with self.app.store.claim(self.ref) as session:
+            if how.history and not session.messages:
+                await session.record(*how.history)
             box, frame = await self._frame(session)
             model = self._routed(prompt)
             budget = self._budget()
-            run = self._run = self._make(session, model, budget, tools=box.tools)
+            start = structs.replace(how.start, pid=os.getpid())
+            run = self._run = self._make(session, model, budget, tools=box.tools, start=start)
             if self._cancelled:
                 run.cancel()
             titled = self._titled(session, prompt, budget)
             try:
                 remarks = self._remarks(model, prompt, new=bool(frame))
-                return await run.execute(prompt, opening=(*frame, *remarks), beside=titled)
+                return await run.execute(prompt, opening=(*frame, *remarks), beside=titled, begun=how.begun)
             finally:
                 self._run = None
 
@@ -178,15 +207,20 @@ class Conversation:
         """The tools of a run, and the frame to store; none when the stored one fits: it is reused byte for byte."""
         stored, window = session.transcript.frame, self.model.can.context
         box = tools_of(self.app, self.tools, window=window, stored=stored)
-        if stored and box.shown is stored.tools:
+        extra = self.options.extra.strip()
+        told = not stored or not extra or extra in stored.system
+        if stored and told and box.shown is stored.tools:
             return box, ()
         name, wire = self.model.name, self.model.wire
-        if stored:
+        if stored and told:
             return box, (Framed(system=stored.system, tools=box.shown, model=name, wire=wire, why="other tools"),)
         made = await layers(self.app, self.env, surface=self.options.surface, extra=self.options.extra, window=window)
-        return box, (Framed(system=build(made), tools=box.shown, model=name, wire=wire),)
+        why = "other instructions" if stored else "start"
+        return box, (Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why),)
 
-    def _make(self, session: Session, model: ModelClient, budget: RunBudget, *, tools: Sequence[Tool]) -> Run:
+    def _make(
+        self, session: Session, model: ModelClient, budget: RunBudget, *, tools: Sequence[Tool], start: Start
+    ) -> Run:
         settings, options = self.app.loaded.settings, self.options
         limits = Limits(
             max_steps=options.max_steps or settings.agent.max_steps,
@@ -229,7 +263,7 @@ class Conversation:
             answer_schema=options.answer.schema if options.answer else None,
             complaint=options.answer.complaint if options.answer else None,
         )
-        return Run(agent, session, desk, emit=self.hub.emit, surface=options.surface, pid=os.getpid())
+        return Run(agent, session, desk, emit=self.hub.emit, start=start)
 
 
 @asynccontextmanager
@@ -238,8 +272,8 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
     async with AsyncExitStack() as stack:
         ref = await find_session(app, options)
         before = Transcript(await app.store.facts(ref)).opened if ref else None
-        model = _model_of(app, before)
-        stack.push_async_callback(model.aclose)
+        model = _model_of(app, before, options)
+        stack.push_async_callback(app.models.close, model)
         cwd = options.cwd or _folder_of(before)
         env_name = options.env or app.loaded.settings.env.default
         add_installed(app.registry, "environments", [env_name])
@@ -258,7 +292,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         conversation.prefill = prefill
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
-        stack.callback(conversation.hub.close)
+        stack.callback(app.close_hub, ref.id)
         yield conversation
 
 
@@ -286,13 +320,14 @@ async def find_session(app: Melete, options: Options) -> SessionRef | None:
     return ref
 
 
-def _model_of(app: Melete, opened: Opened | None) -> ModelClient:
+def _model_of(app: Melete, opened: Opened | None, options: Options) -> ModelClient:
     """The model that a session is pinned to, unless the command names one; raises NoModelError, ConfigError."""
     pinned = opened.about.get("model", "") if opened else ""
-    if not pinned or app.loaded.origin("model.name").kind == "flag":
-        return app.open_model()
+    opening = app.models.shared if options.shares else app.open_model
+    if options.model or not pinned or app.loaded.origin("model.name").kind == "flag":
+        return opening(options.model)
     try:
-        return app.open_model(pinned)
+        return opening(pinned)
     except ConfigError as error:
         raise ConfigError(
             f"this session is to be answered by {pinned}: {error.what}",

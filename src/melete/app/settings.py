@@ -217,6 +217,72 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     disabled: Annotated[tuple[str, ...], Meta(description="Toolsets or tools to leave out.")] = ()
 
 
+class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What `melete serve` offers, to whom, and how much at once."""
+
+    host: Annotated[str, Meta(description="The address to listen on; any but loopback needs a key.")] = "127.0.0.1"
+    port: Annotated[Annotated[int, Meta(ge=0, le=65535)], Meta(description="The port; 0 takes a free one.")] = 8642
+    api_key: Annotated[
+        str,
+        Meta(
+            description="The key of this home's own person; several, separated by spaces, while one replaces another."
+        ),
+    ] = ""
+    cors_origins: Annotated[
+        tuple[str, ...],
+        Meta(description="Origins whose pages may call the API in a browser, such as https://chat.example."),
+    ] = ()
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        Meta(description="Host names under which the server may be called, besides loopback and addresses."),
+    ] = ()
+    max_body: Annotated[
+        Annotated[int, Meta(ge=0)] | Size,
+        Meta(description="The largest request body, such as 10MB or a number of bytes."),
+    ] = "10MB"
+    max_parts: Annotated[Count, Meta(description="Parts of content that one request may have.")] = 1_000
+    max_runs: Annotated[Count, Meta(description="Runs at a time; more are answered with 429.")] = 1_000
+    requests_per_minute: Annotated[
+        Count | None, Meta(description="Requests that one key may make in a minute; null is no limit.")
+    ] = None
+    warm_sessions: Annotated[Count, Meta(description="Sessions whose agent is kept ready between two runs.")] = 128
+    warm_seconds: Annotated[Seconds, Meta(description="Seconds for which an agent without work is kept ready.")] = 900.0
+    keepalive: Annotated[Seconds, Meta(description="Seconds of silence after which a stream gets a comment.")] = 15.0
+    drain_seconds: Annotated[
+        Annotated[float, Meta(ge=0)], Meta(description="Seconds that running work has to end when the server stops.")
+    ] = 30.0
+    interrupted: Annotated[
+        Literal["resume", "report"],
+        Meta(description="What becomes of runs that the server's end cut off: they go on, or are only reported."),
+    ] = "resume"
+    disconnect: Annotated[
+        Literal["finish", "cancel"],
+        Meta(description="What becomes of a chat or response whose client leaves: it is finished, or cancelled."),
+    ] = "finish"
+
+
+class CronSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """When scheduled work runs."""
+
+    enabled: Annotated[bool, Meta(description="Let `melete serve` run the jobs that are due.")] = True
+    timezone: Annotated[
+        str, Meta(description="Time zone of schedules, such as Europe/Berlin; empty is the system's own.")
+    ] = ""
+    tick_seconds: Annotated[Seconds, Meta(description="Seconds between two looks at the jobs, at most.")] = 60.0
+    max_parallel: Annotated[Count, Meta(description="Jobs that run at a time.")] = 4
+
+
+class TelemetrySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where `melete serve` sends traces of its runs."""
+
+    otlp_endpoint: Annotated[
+        str, Meta(description="Address of an OpenTelemetry collector (OTLP over HTTP); empty sends nothing.")
+    ] = ""
+    content: Annotated[bool, Meta(description="Send what was said and what tools returned along with the traces.")] = (
+        False
+    )
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that a person can set; the keys of config.yaml are these fields."""
 
@@ -233,6 +299,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compaction: CompactionSettings = CompactionSettings()
     sessions: SessionSettings = SessionSettings()
     tools: ToolSettings = ToolSettings()
+    server: ServerSettings = ServerSettings()
+    cron: CronSettings = CronSettings()
+    telemetry: TelemetrySettings = TelemetrySettings()
 
 
 VARIABLES = {
@@ -240,10 +309,12 @@ VARIABLES = {
     "MELETE_BASE_URL": "model.base_url",
     "MELETE_WIRE": "model.wire",
     "MELETE_CONTEXT_LENGTH": "model.context_length",
+    "MELETE_SERVER_HOST": "server.host",
+    "MELETE_SERVER_PORT": "server.port",
+    "MELETE_SERVER_KEY": "server.api_key",
 }
 OTHER_VARIABLES = (
-    "MELETE_HOME", "MELETE_PROFILE", "MELETE_API_KEY", "MELETE_CLOCK",
-    "MELETE_SERVER_HOST", "MELETE_SERVER_PORT", "MELETE_SERVER_KEY", "MELETE_CI_STRICT",
+    "MELETE_HOME", "MELETE_PROFILE", "MELETE_API_KEY", "MELETE_CLOCK", "MELETE_CI_STRICT",
 )  # fmt: skip
 BEFORE_THE_HOME = ("MELETE_HOME", "MELETE_PROFILE")
 SHORTEST_SECRET = 8
@@ -303,10 +374,12 @@ class Loaded(Struct, frozen=True, kw_only=True):
             for s in (*self.settings.providers.values(), *self.settings.model.fallbacks)
             if not isinstance(s, str)
         }
+        given = {f"server.api_key {n}": key for n, key in enumerate(self.settings.server.api_key.split())}
         return {
             name: value
-            for name, value in self.variables.items()
-            if (looks_secret(name) or _NUMBER.sub("", name) in named) and len(value.strip()) >= SHORTEST_SECRET
+            for name, value in (*self.variables.items(), *given.items())
+            if (name in given or looks_secret(name) or _NUMBER.sub("", name) in named)
+            and len(value.strip()) >= SHORTEST_SECRET
         }
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from melete.security.redact import Redactor
 from melete.store import open_ledger, open_store
 
 log = logging.getLogger("melete")
+OnFact = Callable[[SessionRef, Fact], None]
 _memory_store: Lazy[Callable[..., Store]] = Lazy("melete.store.memory:MemoryStore")
 _memory_ledger: Lazy[Callable[..., Ledger]] = Lazy("melete.store.memory:MemoryLedger")
 
@@ -38,10 +39,17 @@ class Melete:
     redact: Callable[[str], str]
     models: Models
     hubs: dict[str, Hub] = field(default_factory=dict[str, Hub])
+    listeners: list[OnFact] = field(default_factory=list[OnFact])
+    """Called with every fact that this process stores; they neither wait nor raise."""
 
     def hub(self, session: str) -> Hub:
         """The event stream of a session in this process."""
         return self.hubs.setdefault(session, Hub(session, self.clock))
+
+    def close_hub(self, session: str) -> None:
+        """End the event stream of a session in this process."""
+        if hub := self.hubs.pop(session, None):
+            hub.close()
 
     def open_model(self, name: str = "") -> ModelClient:
         """The model `[PROVIDER/]NAME`, or the one that the settings choose, with keys, retries and fallbacks.
@@ -58,13 +66,17 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
     redactor = Redactor(loaded.secrets)
     hubs: dict[str, Hub] = {}
 
+    listeners: list[OnFact] = []
+
     def publish(ref: SessionRef, fact: Fact) -> None:
         if hub := hubs.get(ref.id):
             hub.publish(fact)
+        for listener in listeners:
+            listener(ref, fact)
 
     store, ledger = _stores(loaded.home.state, clock, publish, ephemeral=ephemeral)
     try:
-        async with aclosing(store), asyncio.TaskGroup() as group:
+        async with aclosing(store), AsyncExitStack() as stack, asyncio.TaskGroup() as group:
             known = registry()
             models = Models(loaded, known, on_key=redactor.learn)
 
@@ -72,6 +84,7 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 models.look_for_keys()  # a tool may have changed one and show it in the same breath
                 return redactor(text)
 
+            stack.push_async_callback(models.aclose)
             yield Melete(
                 loaded=loaded,
                 registry=known,
@@ -82,6 +95,7 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 redact=redact,
                 models=models,
                 hubs=hubs,
+                listeners=listeners,
             )
     except BaseExceptionGroup as errors:
         only, *more = errors.exceptions

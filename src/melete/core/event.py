@@ -99,7 +99,10 @@ class Said(Stamp, frozen=True, kw_only=True, tag="message"):
 
 
 class RunStarted(Stamp, frozen=True, kw_only=True, tag="run.started"):
-    """A run began; `pid` and `surface` are for display, the lock alone says who owns the session."""
+    """A run began; `pid` and `surface` are for display, the lock alone says who owns the session.
+
+    `about` is what is known of how it was asked for: `resumes` names the run that it goes on with, `job` the job that it is for.
+    """
 
     model: str = ""
     provider: str = ""
@@ -107,6 +110,7 @@ class RunStarted(Stamp, frozen=True, kw_only=True, tag="run.started"):
     surface: str = "cli"
     pid: int = 0
     max_steps: int = 0
+    about: dict[str, str] = {}
 
 
 class Reply(Stamp, frozen=True, kw_only=True, tag="reply"):

@@ -1,6 +1,6 @@
 """The ports: what parts promise one another without knowing one another. Layer 0.
 
-Store, Session and the model have modules of their own; everything else that a part may be handed stands here.
+Store, Session, the model and jobs have modules of their own; everything else that a part may be handed stands here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -391,33 +391,6 @@ class Runner(Protocol):
 
     async def review(self, ref: SessionRef, brief: str, *, allow: Sequence[str]) -> Outcome:
         """Replay a session's bytes with one message more into a log of its own; only the tools in `allow` may run."""
-        ...
-
-
-class Job(Struct, frozen=True, kw_only=True):
-    """Scheduled work."""
-
-    id: str
-    name: str
-    prompt: str
-    schedule: str
-    enabled: bool = True
-    next_run: datetime | None = None
-
-
-class Jobs(Protocol):
-    """The schedule."""
-
-    async def list(self) -> Sequence[Job]:
-        """All jobs."""
-        ...
-
-    async def put(self, job: Job) -> Job:
-        """Make or change one."""
-        ...
-
-    async def remove(self, id: str) -> None:
-        """Remove one."""
         ...
 
 

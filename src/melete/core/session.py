@@ -1,6 +1,6 @@
 """Sessions: who owns one, how it is written, and how others find and reach it. Layer 0."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -238,11 +238,23 @@ class Store(Protocol):
         """One session's row."""
         ...
 
+    async def of_run(self, run: str, *, owner: str = "") -> SessionRef:
+        """The session that a run with this id belongs to; raises SessionNotFoundError."""
+        ...
+
+    async def unfinished(self, surfaces: Sequence[str]) -> Sequence[tuple[SessionRef, str]]:
+        """Sessions whose last run, begun on one of the surfaces, has no end although nobody owns them; with that run's id."""
+        ...
+
+    async def owned(self, ref: SessionRef) -> bool:
+        """Whether some process owns the session at this moment."""
+        ...
+
     async def facts(self, ref: SessionRef, *, after: int = 0) -> Sequence[Fact]:
         """The stored facts behind `after`, without owning the session."""
         ...
 
-    def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[Fact]:
+    def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncGenerator[Fact]:
         """The stored facts behind `after`, then each new one as it is stored, for as long as the caller reads."""
         ...
 

@@ -6,7 +6,7 @@ Part of the store; `melete.store.open_store` makes it. Folder `sessions`: `<id>.
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Event
@@ -34,7 +34,7 @@ from melete.store.aside import aside_path
 from melete.store.disk import make_folder, storage_error, sync_folder, wait_for, write_new
 from melete.store.inbox import Inbox, inbox_path
 from melete.store.ledger import FileLedger
-from melete.store.log import Log, LogReader, first_fact, lock_soon
+from melete.store.log import Log, LogReader, first_fact, is_locked, lock_soon
 from melete.store.names import is_session_id, new_session_id, only, safe_name
 from melete.store.session import OnFact, OwnedSession
 
@@ -147,7 +147,7 @@ class FileStore:
         _allowed(ref, facts)
         return [fact for fact in facts if fact.seq > after]
 
-    async def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[Fact]:
+    async def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncGenerator[Fact]:
         """The stored facts behind `after`, then each new one; ends when the session is deleted."""
         reader = LogReader(self._known(ref))
         try:
@@ -251,6 +251,22 @@ class FileStore:
         if found is None:
             raise SessionNotFoundError(f"there is no session {ref.id!r}", next="see `melete sessions list`")
         return found
+
+    async def of_run(self, run: str, *, owner: str = "") -> SessionRef:
+        """The session that a run with this id belongs to; raises SessionNotFoundError."""
+        found = await self._ask(lambda tables: tables.of_run(run, owner))
+        if found is None:
+            raise SessionNotFoundError(f"there is no run {run!r}", next="see `melete sessions list`")
+        return found
+
+    async def unfinished(self, surfaces: Sequence[str]) -> Sequence[tuple[SessionRef, str]]:
+        """Sessions whose last run, begun on one of the surfaces, has no end although nobody owns them; with that run's id."""
+        found = await self._ask(lambda tables: tables.unfinished(surfaces))
+        return [(ref, run) for ref, run in found if not is_locked(self._path(ref.id))]
+
+    async def owned(self, ref: SessionRef) -> bool:
+        """Whether some process owns the session at this moment."""
+        return is_locked(self._known(ref))
 
     async def search(self, query: Query) -> Sequence[Hit]:
         """Messages that match, the best first; any text is a valid query."""

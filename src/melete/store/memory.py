@@ -4,7 +4,7 @@ Part of the store. They keep the same promises as those on files for as long as 
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC
 from pathlib import Path
@@ -167,11 +167,26 @@ class MemoryStore:
             raise SessionNotFoundError(f"there is no session {ref.id!r}", next=LOOK_FOR)
         return self._now(row)
 
+    async def of_run(self, run: str, *, owner: str = "") -> SessionRef:
+        """The session that a run with this id belongs to; raises SessionNotFoundError."""
+        found = self._recall().of_run(run, owner)
+        if found is None:
+            raise SessionNotFoundError(f"there is no run {run!r}", next=LOOK_FOR)
+        return found
+
+    async def unfinished(self, surfaces: Sequence[str]) -> Sequence[tuple[SessionRef, str]]:
+        """Sessions whose last run, begun on one of the surfaces, has no end although nobody owns them; with that run's id."""
+        return [(ref, run) for ref, run in self._recall().unfinished(surfaces) if not self._rooms[ref.id].owned]
+
+    async def owned(self, ref: SessionRef) -> bool:
+        """Whether somebody owns the session at this moment."""
+        return self._room(ref).owned
+
     async def facts(self, ref: SessionRef, *, after: int = 0) -> Sequence[Fact]:
         """The stored facts behind `after`."""
         return self._room(ref).facts[after:]
 
-    async def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncIterator[Fact]:
+    async def follow(self, ref: SessionRef, *, after: int = 0) -> AsyncGenerator[Fact]:
         """The stored facts behind `after`, then each new one; ends when the session is deleted."""
         room = self._room(ref)
         while True:

@@ -17,7 +17,7 @@ NAMED = 5
 
 def new_session_id(now: datetime) -> str:
     """A new id: sorts by time of birth, is safe in a file name, and does not repeat."""
-    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{os.urandom(3).hex()}"
+    return f"{now.astimezone(UTC):%Y%m%d-%H%M%S}-{os.urandom(5).hex()}"
 
 
 def is_session_id(text: str) -> bool:

@@ -76,6 +76,14 @@ class Answers(ABC):
         """Sessions with this title, the last changed first."""
         return self._tables.use(lambda database: tables.titled(database, title, owner=owner))
 
+    def of_run(self, run: str, owner: str) -> SessionRef | None:
+        """The session of a run."""
+        return self._tables.use(lambda database: tables.of_run(database, run, owner=owner))
+
+    def unfinished(self, surfaces: "Sequence[str]") -> "Sequence[tuple[SessionRef, str]]":
+        """Sessions whose last run, begun on one of the surfaces, has no end, with its id."""
+        return self._tables.use(lambda database: tables.unfinished(database, surfaces))
+
     def search(self, query: Query) -> "Sequence[Hit]":
         """Messages that match, with the titles of their sessions and the names that imports gave these."""
         find = _find.load()

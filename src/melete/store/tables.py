@@ -242,3 +242,20 @@ def moment(stored: Any) -> datetime:
         return datetime.fromtimestamp(LATEST if LATEST < stored <= LATEST + 1 else stored, UTC)
     except (TypeError, ValueError, OverflowError, OSError) as error:
         raise msgspec.ValidationError(f"{stored!r} is no time") from error
+
+
+def of_run(database: Database, run: str, *, owner: str) -> SessionRef | None:
+    """The session of a run, where the owner may see it."""
+    asked = "SELECT s.id, s.owner FROM runs r JOIN sessions s ON s.id = r.session WHERE r.run = ? AND (? = '' OR s.owner = ?)"
+    found = database.read(asked, (run, owner, owner))
+    return SessionRef(id=found[0][0], owner=found[0][1]) if found else None
+
+
+def unfinished(database: Database, surfaces: Sequence[str]) -> list[tuple[SessionRef, str]]:
+    """Sessions whose last run was begun on one of the surfaces and has no end, with its id."""
+    asked = (
+        "SELECT s.id, s.owner, r.run FROM runs r JOIN sessions s ON s.id = r.session "
+        "WHERE r.ended IS NULL AND r.surface IN (SELECT value FROM json_each(?)) "
+        "AND r.seq = (SELECT max(seq) FROM runs WHERE session = s.id) ORDER BY r.started"
+    )
+    return [(SessionRef(id=id, owner=owner), run) for id, owner, run in database.read(asked, (json.dumps(list(surfaces)),))]

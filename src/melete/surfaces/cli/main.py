@@ -18,6 +18,7 @@ COMMANDS = {
     "run": "melete.surfaces.cli.run:run",
     "chat": "melete.surfaces.cli.chat:chat",
     "demo": "melete.surfaces.cli.demo:demo",
+    "serve": "melete.surfaces.cli.serve:serve",
     "sessions": "melete.surfaces.cli.sessions:sessions",
     "model": "melete.surfaces.cli.model:model",
     "context": "melete.surfaces.cli.context:context",

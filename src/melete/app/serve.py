@@ -1,0 +1,95 @@
+"""`melete serve`: runs the enabled services beside one another until it is told to stop. Part of the composition root.
+
+It begins by closing what an earlier server left unfinished, and ends by letting running work finish: nothing new is begun, and
+what has not ended after `server.drain_seconds` is cancelled with its results stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from socket import socket
+from typing import Any
+
+from melete.app.plugins import add_installed
+from melete.app.recovery import recover
+from melete.app.runs import Runs
+from melete.app.server_keys import Keys
+from melete.app.supervisor import Supervisor
+from melete.app.telemetry import tracing
+from melete.app.warm import Warm
+from melete.app.wire import Melete
+from melete.core.plugin import Lazy
+from melete.core.ports import Service
+
+log = logging.getLogger("melete.serve")
+_metrics: Lazy[Callable[..., Any]] = Lazy("melete.app.metrics:Metrics")
+
+
+@dataclass(kw_only=True)
+class Server:
+    """What the services of one `melete serve` share; `metrics` counts requests and facts."""
+
+    app: Melete
+    runs: Runs
+    keys: Keys
+    metrics: Any
+    sockets: Sequence[socket] = ()
+    """Listening sockets that were handed over by whoever started the process."""
+    addresses: list[str] = field(default_factory=list[str])
+    """Where the server can be reached, once it listens."""
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when requests are answered."""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the server is told to stop: nothing new is begun from here on."""
+    drained: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when what was going on has ended: services are to return."""
+
+
+def make_server(app: Melete, *, sockets: Sequence[socket] = ()) -> Server:
+    """A server for the wired application; raises ConfigError for an address that needs a better key than there is."""
+    settings = app.loaded.settings.server
+    warm = Warm(app, most=settings.warm_sessions, seconds=settings.warm_seconds)
+    hosts = [given.getsockname()[0] for given in sockets] or [settings.host]
+    keys = Keys(app.loaded.home, own=settings.api_key, hosts=hosts, clock=app.clock)
+    runs = Runs(app, most=settings.max_runs, warm=warm)
+    return Server(app=app, runs=runs, keys=keys, metrics=_metrics.load()(), sockets=sockets)
+
+
+async def serve(
+    server: Server, *, told: Callable[[Server], None], warn: Callable[[str], None], only: Sequence[str] = ()
+) -> None:
+    """Serve until `server.stop` is set and what goes on has ended; `told` is called once requests are answered.
+
+    `only` names the services, all that are enabled by default; `warn` gets lines that a person should read. Raises what keeps a
+    service from running.
+    """
+    app, settings = server.app, server.app.loaded.settings
+    names = only or [name for name in app.registry.names("services") if name != "cron" or settings.cron.enabled]
+    add_installed(app.registry, "services", names)
+    server.keys.check()
+    supervisor = Supervisor(app.loaded.environ)
+    app.listeners.append(server.metrics.listen)
+    server.metrics.watch_warm(lambda: len(server.runs.warm))
+    try:
+        async with tracing(app, warn=warn), asyncio.TaskGroup() as group:
+            for name in names:
+                service: Service = app.registry.get("services", name)()
+                group.create_task(service.run(server), name=name)
+            own: list[asyncio.Task[Any]] = [
+                group.create_task(server.runs.warm.tend()),
+                group.create_task(supervisor.stay_alive()),
+            ]
+            await server.ready.wait()
+            supervisor.tell("READY=1")
+            told(server)
+            own.append(group.create_task(recover(server.runs, resume=settings.server.interrupted == "resume")))
+            await server.stop.wait()
+            supervisor.tell("STOPPING=1")
+            late = await server.runs.drain(settings.server.drain_seconds)
+            log.info("the server stops; %s", f"{late} runs were cancelled" if late else "all work had ended")
+            server.drained.set()
+            for task in own:
+                task.cancel()
+    finally:
+        await server.runs.warm.aclose()

@@ -1,0 +1,150 @@
+"""uvicorn, within our own event loop, signals and deadlines: what is slow on purpose is cut off."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.types import ASGIApp
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import Server as Uvicorn
+
+from melete.core.errors import UsageError
+from melete.surfaces.api.errors import ApiError, encoded
+
+HEAD_SECONDS = 15.0
+"""Within which the head of a request has to be there, from the connection's first moment or the request's first byte on."""
+UNREAD_SECONDS = 60.0
+"""For which a client may read nothing of what is sent to it."""
+KEEP_SECONDS = 60
+"""For which a connection without a request is kept."""
+LARGEST_HEAD = 64 * 1024
+BACKLOG = 2048
+
+
+class Protocol(H11Protocol):
+    """HTTP/1.1 with deadlines for the head of a request and for a client that does not read."""
+
+    _deadline: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """A client is there: its first request is expected soon."""
+        super().connection_made(transport)
+        self._expect()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone."""
+        self._stop()
+        if self._unread:
+            self._unread.cancel()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come: of a head that must be whole soon, or of a body."""
+        waiting = not self.cycle or self.cycle.response_complete
+        if waiting and self._deadline is None:
+            self._expect()
+        before = self.cycle
+        super().data_received(data)
+        if self.cycle is not before:
+            self._stop()
+
+    def pause_writing(self) -> None:
+        """The client does not read: for a while that is borne."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(UNREAD_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        super().resume_writing()
+        if self._unread:
+            self._unread.cancel()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, in the shape of every other error."""
+        body = encoded(ApiError(400, "invalid_http", msg))
+        head = f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        self.transport.write(f"{head}connection: close\r\n\r\n".encode() + body)
+        self.transport.close()
+
+    def _expect(self) -> None:
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
+
+    def _stop(self) -> None:
+        if self._deadline:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _too_slow(self) -> None:
+        self._deadline = None
+        if not self.transport.is_closing():
+            self.transport.abort()
+
+
+class Http(Uvicorn):
+    """Serves an application on sockets until it is told to stop; signals are somebody else's."""
+
+    def __init__(self, app: ASGIApp, *, grace: float) -> None:
+        super().__init__(
+            Config(
+                app,
+                http=Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=KEEP_SECONDS,
+                timeout_graceful_shutdown=max(1, round(grace)),
+                h11_max_incomplete_event_size=LARGEST_HEAD,
+                backlog=BACKLOG,
+            )
+        )
+
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        await super().startup(sockets)
+        self.listening.set()
+
+    async def listen(self, sockets: Sequence[socket.socket]) -> None:
+        """Serve until `should_exit` is set."""
+        await self._serve(list(sockets))
+
+
+def bound(host: str, port: int) -> Sequence[socket.socket]:
+    """Sockets that listen on every address of a host; raises UsageError for one that cannot be had."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise UsageError(f"{host} is no address of this machine: {error.strerror}", next="see server.host") from error
+    made: list[socket.socket] = []
+    for family, kind, protocol, _, address in dict.fromkeys(found):
+        one = socket.socket(family, kind, protocol)
+        try:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind(address if not made or port else (address[0], made[0].getsockname()[1], *address[2:]))
+            one.listen(BACKLOG)
+        except OSError as error:
+            for open_ in (one, *made):
+                open_.close()
+            raise UsageError(
+                f"cannot listen on {host}, port {port}: {error.strerror}",
+                next="end what listens there, or choose another with --port",
+            ) from error
+        made.append(one)
+    return made
+
+
+def address_of(one: socket.socket) -> str:
+    """How a listening socket is called in a browser."""
+    if one.family == socket.AF_UNIX:
+        return f"unix:{one.getsockname()}"
+    host, port = one.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
