@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from melete.agent.results import close_open_calls
 from melete.app.opening import Options
-from melete.app.runs import Runs
+from melete.app.runs import Runs, Wanted
 from melete.core.errors import MeleteError, SessionBusyError
 from melete.core.event import RunEnded, RunStarted, Stop
 from melete.core.session import SessionRef
@@ -88,4 +88,4 @@ async def _resume(runs: Runs, ref: SessionRef, begun: RunStarted) -> str:
         extra=about.get("extra", ""),
     )
     again = {**about, "resumes": begun.run, "attempt": str(tried + 1)}
-    return (await runs.start(None, options, about=again)).run
+    return (await runs.start(None, options, Wanted(about=again))).run

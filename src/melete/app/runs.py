@@ -56,6 +56,18 @@ class RunState(Struct, frozen=True, kw_only=True):
     resumed_as: str = ""
 
 
+class Wanted(Struct, frozen=True, kw_only=True):
+    """How a run is to begin: under the id `run` or a new one, `about` as `RunStarted` has it.
+
+    `history` stands before the prompt of a session without messages; with `watched`, the caller reads the events at once.
+    """
+
+    run: str = ""
+    about: Mapping[str, str] = NOTHING
+    history: tuple[Fact, ...] = ()
+    watched: bool = False
+
+
 class Going:
     """A run that was begun in this process."""
 
@@ -128,19 +140,10 @@ class Runs:
         """The runs that go on here, the oldest first."""
         return tuple(self._going.values())
 
-    async def start(
-        self,
-        prompt: Message | None,
-        options: Options,
-        *,
-        about: Mapping[str, str] = NOTHING,
-        history: Sequence[Fact] = (),
-        watched: bool = False,
-    ) -> Going:
+    async def start(self, prompt: Message | None, options: Options, how: Wanted | None = None) -> Going:
         """Begin a run; when this returns, its prompt is on the disk. It goes on whatever becomes of the caller.
 
-        With `watched`, the caller reads the events at once. Raises TooManyRunsError, StoppingError, SessionBusyError,
-        SessionNotFoundError, ConfigError, StorageError.
+        Raises TooManyRunsError, StoppingError, SessionBusyError, SessionNotFoundError, ConfigError, StorageError.
         """
         if self.stopping:
             raise StoppingError("the server is stopping", kept="nothing was begun", next="try again in a moment")
@@ -151,26 +154,18 @@ class Runs:
         self._opening += 1
         try:
             async with self._gate:
-                return await self._begin(prompt, options, known(options, about), history=history, watched=watched)
+                return await self._begin(prompt, options, how or Wanted())
         finally:
             self._opening -= 1
             self._changed.set()
 
-    async def _begin(
-        self,
-        prompt: Message | None,
-        options: Options,
-        about: dict[str, str],
-        *,
-        history: Sequence[Fact],
-        watched: bool,
-    ) -> Going:
+    async def _begin(self, prompt: Message | None, options: Options, wanted: Wanted) -> Going:
         kept = await self.warm.take(options)
         begun = asyncio.Event()
-        start = Start(id=new_run_id(), surface=options.surface, about=about)
-        how = How(start=start, history=tuple(history), begun=begun.set)
+        start = Start(id=wanted.run or new_run_id(), surface=options.surface, about=known(options, wanted.about))
+        how = How(start=start, history=wanted.history, begun=begun.set)
         going = Going(self.app, start.id, kept.conversation)
-        if not watched:
+        if not wanted.watched:
             going.unread()
         self._going[start.id] = going
         self.app.group.create_task(self._run(going, kept, prompt, how=how, begun=begun))
