@@ -7,7 +7,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
@@ -24,6 +24,9 @@ from melete.app.keys import Key
 from melete.app.plugins import BUILT_IN, registry
 from melete.core import event
 from melete.core.tool import Tool, Toolset
+from melete.surfaces.api import openapi
+from melete.surfaces.api.route import HEADERS, Route
+from melete.surfaces.api.routes import ROUTES
 from melete.surfaces.cli.main import melete
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -85,18 +88,34 @@ def _values(union: Any) -> Iterator[Any]:
 
 
 def _fields(kind: Any, *, without: frozenset[str] = frozenset()) -> list[str]:
-    rows = [
-        f"| `{field.encode_name}` | {_type(field.type)} | {_default(field)} |"
-        for field in msgspec.structs.fields(kind)
-        if field.name not in without
-    ]
-    return ["", "| Field | Type | Default |", "|---|---|---|", *rows] if rows else []
+    fields = [field for field in msgspec.structs.fields(kind) if field.name not in without]
+    rows = [(f"`{f.encode_name}`", _type(f.type), _default(f), _meaning(f.type)) for f in fields]
+    return _table("Field", rows)
+
+
+def _table(name: str, rows: Sequence[tuple[str, str, str, str]]) -> list[str]:
+    """A table of fields or parameters; what they mean is a column where any says so."""
+    if not rows:
+        return []
+    many = 4 if any(meaning for *_, meaning in rows) else 3
+    titles = (name, "Type", "Default", "Meaning")[:many]
+    return ["", f"| {' | '.join(titles)} |", "|---" * many + "|", *(f"| {' | '.join(row[:many])} |" for row in rows)]
+
+
+def _meaning(hint: Any) -> str:
+    """What a type says of itself, anywhere but in the types that it is made of."""
+    found = [meta.description for meta in getattr(hint, "__metadata__", ()) if meta.description]
+    if typing.get_origin(hint) in {typing.Union, types.UnionType, typing.Annotated}:
+        found += filter(None, map(_meaning, typing.get_args(hint)))
+    return _cell(_sentence(" ".join(dict.fromkeys(found))))
 
 
 def _default(field: msgspec.structs.FieldInfo) -> str:
     value = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
     if value is msgspec.NODEFAULT:
         return "required"
+    if value is msgspec.UNSET:
+        return "none"
     if isinstance(value, msgspec.Struct):
         return "its defaults"
     return f"`{msgspec.json.encode(value).decode()}`"
@@ -106,11 +125,13 @@ def _type(hint: Any) -> str:
     """A type as JSON has it."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
-        return " or ".join(_type(kind) for kind in inner)
+        return " or ".join(_type(kind) for kind in inner if kind is not msgspec.UnsetType)
+    if origin is typing.Annotated:
+        return _type(inner[0])
     if origin is typing.Literal:
         return ", ".join(f"`{value}`" for value in inner)
     if origin in {tuple, list}:
-        return f"list of {_type(inner[0])}"
+        return f"list of {_type(inner[0])}" if inner else "an empty list"
     if origin is dict:
         return f"object of {_type(inner[1])}"
     plain = {
@@ -121,6 +142,8 @@ def _type(hint: Any) -> str:
         type(None): "null",
         datetime: "time",
         msgspec.Raw: "JSON",
+        Any: "JSON",
+        dict: "object",
     }
     return plain.get(hint) or f"[{hint.__name__}](#value-{hint.__name__.lower()})"
 
@@ -289,6 +312,70 @@ def _traits(tool: Tool) -> str:
     return f"{text[:1].upper()}{text[1:]}."
 
 
+# ---- the HTTP API ----------------------------------------------------------------------------------
+
+
+def api() -> str:
+    """Every route of the HTTP API by tag: what it takes, what it answers, and the values in both."""
+    lines = [
+        "# HTTP API",
+        "",
+        "What `melete serve` answers, on `http://127.0.0.1:8642` unless it is told otherwise; [Serving](../guides/serve.md) shows",
+        "it in use. A running server has the same as an OpenAPI document at `/openapi.json`, and `melete config schema openapi`",
+        "prints it.",
+        "",
+        "A key goes into the header `Authorization: Bearer KEY`. *Scope* is what a key needs for a route; `admin` holds all. Every",
+        "answer has an `X-Request-Id`. What is refused is answered with an [ErrorBody](#value-errorbody); beside the statuses of a",
+        f"route these may come from any: {_listed(openapi.ALWAYS)}.",
+        "",
+        "| Status | Meaning |",
+        "|---|---|",
+        *(f"| {status} | {_cell(text)} |" for status, text in openapi.REFUSALS.items()),
+    ]
+    for tag in dict.fromkeys(route.tag for route in ROUTES):
+        lines += ["", f"## {tag.capitalize()}", "", openapi.TAGS[tag]]
+        for route in (route for route in ROUTES if route.tag == tag):
+            lines += _route(route)
+    lines += ["", "## Values"]
+    shown = (hint for route in ROUTES for hint in (route.takes, route.gives) if hint is not None)
+    for kind in openapi.structs_in((openapi.ErrorBody, *shown)):
+        lines += ["", f"### {kind.__name__} {{ #value-{kind.__name__.lower()} }}", ""]
+        lines += [inspect.cleandoc(kind.__doc__ or ""), *_fields(kind)]
+    return "\n".join(lines)
+
+
+def _route(route: Route) -> Iterator[str]:
+    yield from ("", f"### `{route.method} {openapi.template(route.path)}`", "")
+    yield inspect.cleandoc(route.handler.__doc__ or "")
+    rows = [(f"`{f.encode_name}`", _type(f.type), _default(f), _meaning(f.type)) for f in _of(route.query)]
+    yield from _table("In the query", rows)
+    yield from _table("Header", [(f"`{name}`", "text", "none", _cell(HEADERS[name][1])) for name in route.headers])
+    takes = [f"takes {_type(route.takes)}{' or nothing' * route.optional}"] if route.takes is not None else []
+    scope = "no key needed" if route.public else f"scope `{route.scope}`" if route.scope else "any key"
+    refuses = [f"refuses with {_listed(own)}"] if (own := sorted({*route.errors} - {*openapi.ALWAYS})) else []
+    text = "; ".join([*takes, f"answers {route.status} with {_gives(route)}", *refuses, scope])
+    yield from ("", f"{text[:1].upper()}{text[1:]}.")
+
+
+def _of(kind: Any) -> Sequence[msgspec.structs.FieldInfo]:
+    return msgspec.structs.fields(kind) if kind is not None else ()
+
+
+def _gives(route: Route) -> str:
+    kinds = [_type(route.gives)] if route.gives is not None else []
+    kinds += [f"`{media}`" for media in route.media]
+    if route.stream:
+        own = route.events is event.Event
+        kinds.append("a stream of [events](events.md)" if own else "a stream of server-sent events")
+    kinds += ["with 204 and no body"] if route.nothing else []
+    return " or ".join(kinds) or "no body"
+
+
+def _listed(statuses: Sequence[int]) -> str:
+    *most, last = map(str, statuses)
+    return f"{', '.join(most)} and {last}" if most else last
+
+
 # ---- words ---------------------------------------------------------------------------------------
 
 
@@ -314,6 +401,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": setting_keys,
     "events.md": events,
     "tools.md": tools,
+    "api.md": api,
 }
 
 

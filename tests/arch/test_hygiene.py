@@ -26,7 +26,8 @@ def files() -> Iterator[Path]:
     paths = [path for path in ROOT.iterdir() if path.is_file()]
     paths += [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     for path in sorted(paths):
-        if path != THIS and path.suffix in TEXT and "__pycache__" not in path.parts and path.name != ".git":
+        foreign = {"__pycache__", "node_modules"} & set(path.parts)
+        if path != THIS and path.suffix in TEXT and not foreign and path.name != ".git":
             yield path
 
 

@@ -28,15 +28,21 @@ THIRD_PARTY = {  # which rooms a dependency may be used in; None is everywhere
     "click": {"surfaces"},
     "rich": {"surfaces"},
     "fastjsonschema": {"app"},
-    "h11": {"models"},
+    "h11": {"models", "surfaces"},
     "markdown_it": {"app"},  # in the readable forms of an export
     "matplotlib": {"app"},  # in the picture of insights alone
     "pydantic_ai": {"models"},  # in the bridge alone, which nothing else imports
     "yaml": {"app", "skills"},
+    "starlette": {"surfaces"},
+    "uvicorn": {"surfaces"},
+    "cronsim": {"app"},
+    "prometheus_client": {"app"},
+    "opentelemetry": {"app"},  # in the spans of traces alone
 }
 EXTRAS = {  # the files of an extra, which nothing else imports, and what it brings
     "melete.models.bridge": {"pydantic_ai", "xllamacpp"},
     "melete.app.insights_png": {"matplotlib"},
+    "melete.app.spans": {"opentelemetry"},
 }
 INPUT_OUTPUT = {
     "asyncio.subprocess", "http", "multiprocessing", "shutil", "socket", "socketserver", "sqlite3", "ssl", "subprocess",

@@ -20,7 +20,21 @@ finally:
 HEAVY = {
     "asyncio", "click", "email", "h11", "http", "importlib.metadata", "logging", "msgspec", "rich", "sqlite3", "ssl", "yaml",
 }  # fmt: skip
-NOT_FOR_AN_ANSWER = {"email", "http", "importlib.metadata", "rich", "sqlite3", "urllib.request", "yaml", "zipfile"}
+NOT_FOR_AN_ANSWER = {
+    "email",
+    "http",
+    "importlib.metadata",
+    "rich",
+    "sqlite3",
+    "urllib.request",
+    "yaml",
+    "zipfile",
+    "starlette",
+    "uvicorn",
+    "prometheus_client",
+    "cronsim",
+    "opentelemetry",
+}
 
 
 def loaded(*arguments: str, status: int, variables: dict[str, str]) -> tuple[set[str], str]:

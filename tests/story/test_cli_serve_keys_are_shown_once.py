@@ -13,9 +13,9 @@ from tests.story.test_cli_shells_complete_sessions import offered
 KEY = re.compile(r"mk_[A-Za-z0-9_-]{43}\n")
 
 
-def keys(*words: str, status: int = 0, **more: str) -> tuple[str, str]:
+def keys(*words: str, status: int = 0, clock: str = "", own: str = "") -> tuple[str, str]:
     """What a command says on standard output and on standard error."""
-    done = melete("serve", "keys", *words, **more)
+    done = melete("serve", "keys", *words, MELETE_CLOCK=clock, MELETE_SERVER_KEY=own)
     assert done.returncode == status, done.stderr
     return done.stdout, done.stderr
 
@@ -63,10 +63,10 @@ def test_a_key_is_renewed_and_taken_away() -> None:
 
 
 def test_a_key_that_has_ended_is_shown_as_over() -> None:
-    keys("add", "old", "--expires", "1h", MELETE_CLOCK="2026-01-01T00:00:00Z")
-    assert "(over)" in keys("list", MELETE_CLOCK="2026-01-01T01:00:00Z")[0]
-    assert lines(keys("list", "--json", MELETE_CLOCK="2026-01-01T01:00:00Z")[0])[0]["active"] is False
-    _, said = keys("rotate", "old", status=2, MELETE_CLOCK="2026-01-01T01:00:00Z")
+    keys("add", "old", "--expires", "1h", clock="2026-01-01T00:00:00Z")
+    assert "(over)" in keys("list", clock="2026-01-01T01:00:00Z")[0]
+    assert lines(keys("list", "--json", clock="2026-01-01T01:00:00Z")[0])[0]["active"] is False
+    _, said = keys("rotate", "old", status=2, clock="2026-01-01T01:00:00Z")
     assert "--expires" in said
 
 
@@ -112,7 +112,7 @@ def test_the_persons_own_key_is_mentioned_with_its_place_and_never_shown(own_hom
     for out in keys("list"):
         assert "a-key-of-my-own-42" not in out
     assert "config.yaml:1" in keys("list")[1]
-    assert "MELETE_SERVER_KEY" in keys("list", MELETE_SERVER_KEY="another one")[1]
+    assert "MELETE_SERVER_KEY" in keys("list", own="another one")[1]
     assert "no key any more" not in keys("remove", "webui")[1]
 
 

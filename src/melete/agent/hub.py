@@ -11,7 +11,18 @@ from types import TracebackType
 
 import msgspec
 
-from melete.core.event import CallDelta, Delta, Event, Fact, Lagged, RunStarted, TextDelta, ThinkingDelta, ToolProgress
+from melete.core.event import (
+    CallDelta,
+    Delta,
+    Event,
+    Fact,
+    Lagged,
+    RunEnded,
+    RunStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolProgress,
+)
 from melete.core.ports import Clock
 
 KEPT_DELTAS = 20_000
@@ -67,6 +78,14 @@ class Subscription:
                 return None
         return self._events.popleft() if self._events else None
 
+    async def several(self, patience: float, *, most: int) -> list[Event]:
+        """The events that are there, at least one and at most so many; none as `next` has none."""
+        first = await self.next(patience)
+        found = [] if first is None else [first]
+        while found and self._events and len(found) < most:
+            found.append(self._events.popleft())
+        return found
+
     async def __aiter__(self) -> AsyncIterator[Event]:
         while True:
             while self._events:
@@ -88,6 +107,12 @@ class Hub:
         self._seq = 0
         self._sub = 0
         self._run = ""
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the last fact of the latest run has gone through here."""
+        return self._over
 
     @property
     def place(self) -> tuple[int, int]:
@@ -113,6 +138,10 @@ class Hub:
             return ()
         return [delta for delta in self._deltas if (delta.seq, delta.sub) > after]
 
+    def holds(self, run: str) -> bool:
+        """Whether deltas of a run are kept; they are those of one run."""
+        return bool(self._deltas) and self._deltas[-1].run == run
+
     def forget_before(self, place: tuple[int, int]) -> None:
         """Let go of the deltas up to `place`: nobody is expected to ask for them any more."""
         while self._deltas and (self._deltas[0].seq, self._deltas[0].sub) <= place:
@@ -129,6 +158,9 @@ class Hub:
         self._sub = 0
         if isinstance(fact, RunStarted):
             self._deltas.clear()
+            self._over = False
+        elif isinstance(fact, RunEnded):
+            self._over = True
         for reader in self._readers:
             reader.put(fact)
 

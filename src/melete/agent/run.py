@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 from uuid import uuid4
 
 from msgspec import Struct, field
@@ -34,6 +34,17 @@ def new_run_id() -> str:
     return uuid4().hex[:16]
 
 
+class Over(NamedTuple):
+    """Why a conversation stopped, and the error that ended it with its class, where there was one."""
+
+    stop: str
+    error: str | None = None
+    cause: str = ""
+
+
+CANCELLED = Over(Stop.CANCELLED)
+
+
 class Start(Struct, frozen=True, kw_only=True):
     """How a run begins: its id, where, in which process, and `about` as `RunStarted` has it."""
 
@@ -53,7 +64,7 @@ class Run:
         self._session = session
         self._desk = desk
         self._emit = emit
-        self._task: asyncio.Task[tuple[str, str | None]] | None = None
+        self._task: asyncio.Task[Over] | None = None
         self._cancelled = False
 
     def cancel(self) -> None:
@@ -87,23 +98,23 @@ class Run:
         if begun:
             begun()
         try:
-            stop, error = await self._converse(Mail(resting=prompt is None and at_rest(session)), beside)
+            over = await self._converse(Mail(resting=prompt is None and at_rest(session)), beside)
         except asyncio.CancelledError:
-            await self._end(Stop.CANCELLED, None, began=began)
+            await self._end(CANCELLED, began=began)
             raise
-        return await self._end(stop, error, began=began)
+        return await self._end(over, began=began)
 
-    async def _end(self, stop: str, error: str | None, *, began: float) -> RunEnded:
+    async def _end(self, over: Over, *, began: float) -> RunEnded:
         await close_open_calls(self._session)
-        ended = self._summary(stop, error, seconds=time.monotonic() - began)
+        ended = self._summary(over, seconds=time.monotonic() - began)
         stored = (await self._session.record(ended, durable=True))[0]
         log.log(
-            logging.WARNING if error else logging.INFO,
+            logging.WARNING if over.error else logging.INFO,
             "run %s: %s, %d steps, %s",
             self.id,
-            stop,
+            over.stop,
             ended.steps,
-            error or "ok",
+            over.error or "ok",
         )
         return cast("RunEnded", stored)
 
@@ -143,7 +154,7 @@ class Run:
                 continue
             session.settle(message.id)
 
-    async def _converse(self, mail: Mail, beside: Beside | None) -> tuple[str, str | None]:
+    async def _converse(self, mail: Mail, beside: Beside | None) -> Over:
         """The loop beside the inbox's watcher; returns why it stopped and what went wrong."""
         try:
             async with asyncio.TaskGroup() as group:
@@ -155,30 +166,30 @@ class Run:
                     later = asyncio.get_running_loop().call_later
                     self._task.add_done_callback(lambda _: later(0 if self._cancelled else LONGER, side.cancel))
             if self._task.cancelled():  # before its first step, where nothing of it could notice
-                return Stop.CANCELLED, None
+                return CANCELLED
             return self._task.result()
         except BaseExceptionGroup as errors:
             raise innermost(errors) from errors
 
-    async def _guarded(self, mail: Mail) -> tuple[str, str | None]:
+    async def _guarded(self, mail: Mail) -> Over:
         if self._cancelled:
-            return Stop.CANCELLED, None
+            return CANCELLED
         if mail.resting and not mail.waiting(self._session):
-            return Stop.DONE, None  # the answer was stored, only the end of the run was not
+            return Over(Stop.DONE)  # the answer was stored, only the end of the run was not
         try:
-            return await converse(self._agent, self._session, mail, self._emit), None
+            return Over(await converse(self._agent, self._session, mail, self._emit))
         except asyncio.CancelledError:
             if not self._cancelled:
                 raise
-            return Stop.CANCELLED, None
+            return CANCELLED
         except (LimitError, ModelError) as error:
-            return stop_of(error), self._agent.redact(str(error))
+            return Over(stop_of(error), self._agent.redact(str(error)), type(error).__name__)
         except Exception as error:
             cause = innermost(error)
             if isinstance(cause, StoreError):
                 raise cause from error
             log.exception("run %s failed", self.id)
-            return Stop.FAILED, self._agent.redact(f"{type(cause).__name__}: {cause}")
+            return Over(Stop.FAILED, self._agent.redact(f"{type(cause).__name__}: {cause}"), type(cause).__name__)
 
     async def _watch(self) -> None:
         """Answers and cancels act at once, also while a tool or a model is waited for."""
@@ -198,17 +209,20 @@ class Run:
                 continue
             self._session.settle(message.id)
 
-    def _summary(self, stop: str, error: str | None, *, seconds: float) -> RunEnded:
+    def _summary(self, over: Over, *, seconds: float) -> RunEnded:
         state = self._session.transcript
         spent = state.spent_in(self.id)
-        found = stop == Stop.DONE and not spent.requests  # an answer that was stored before, by a run without an end
+        found = (
+            over.stop == Stop.DONE and not spent.requests
+        )  # an answer that was stored before, by a run without an end
         return RunEnded(
-            stop=stop,
+            stop=over.stop,
             text=state.messages[-1].text if found and state.messages else state.answer,
             steps=spent.requests,
             usage=spent.usage,
             cost_usd=spent.usd,
-            error=error,
+            error=over.error,
+            cause=over.cause,
             seconds=round(seconds, 3),
         )
 

@@ -17,7 +17,7 @@ from melete.agent.compact import KEEPS, Compactor, cut_picture, cut_result, prun
 from melete.agent.dispatch import Door
 from melete.agent.loopwatch import LoopWatch
 from melete.agent.recording import GIVEN, is_closed
-from melete.agent.run import Run, Start
+from melete.agent.run import Over, Run, Start
 from melete.agent.tape import Tape
 from melete.core.errors import LimitError, StoreError
 from melete.core.event import (
@@ -311,6 +311,13 @@ class TapedRun(Run):
         """Stop the run, where a cancel did."""
         if self._tape.recording.cancelled:
             super().cancel()
+
+    def _summary(self, over: Over, *, seconds: float) -> RunEnded:
+        """The end, of the cause that was told then: what was raised here is not what was raised there."""
+        recorded = self._tape.recording.ended
+        return msgspec.structs.replace(
+            super()._summary(over, seconds=seconds), cause=recorded.cause if recorded else ""
+        )
 
     async def _watch(self) -> None:
         with self._tape.watched():

@@ -27,7 +27,8 @@ log = logging.getLogger("melete.audit")
 class Act(Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"came_from": "from"}):
     """One line: `who` is `person`, `key:NAME` or `nobody`; `came_from` an address; `why` the reason of a refusal.
 
-    `route` is the route's pattern or a command, never what was typed; `request` is the id that the answer carried.
+    `route` is the route's pattern or a command, never what was typed; `request` is the id that the answer carried; `skipped` the
+    number of refusals before it that were left out because there were so many.
     """
 
     at: datetime
@@ -42,6 +43,7 @@ class Act(Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"came_f
     key: str = ""
     why: str = ""
     request: str = ""
+    skipped: int = 0
 
 
 class Audit:

@@ -20,10 +20,13 @@ from melete.app.settings import Settings, keys
 from melete.app.text_file import read_text, replacing
 from melete.core.errors import ConfigError, UsageError
 from melete.core.event import Event
+from melete.core.plugin import Lazy
 
 _PLAIN = re.compile(r"[A-Za-z_/][A-Za-z0-9_/.@+-]*(:[A-Za-z0-9_/.@+-]+)*")
 _NOT_TEXT = {"true", "false", "yes", "no", "on", "off", "null", "y", "n", "~"}
 _INDENT = "  "
+_document: Lazy[Callable[..., dict[str, Any]]] = Lazy("melete.surfaces.api.openapi:document")
+_routes: Lazy[Sequence[Any]] = Lazy("melete.surfaces.api.routes:ROUTES")
 
 
 def set_value(home: Home, key: str, text: str) -> Any:
@@ -94,12 +97,14 @@ def template() -> str:
 
 
 def schema(what: str = "settings") -> dict[str, Any]:
-    """The JSON Schema of `settings` or of `events`; raises UsageError for anything else."""
+    """The JSON Schema of `settings` or of `events`, or the `openapi` document of the API; raises UsageError for anything else."""
     if what == "settings":
         return msgspec.json.schema(Settings)
     if what == "events":
         return msgspec.json.schema(Event)
-    raise UsageError(f"there is no schema of {what!r}", next="use settings or events")
+    if what == "openapi":
+        return _document.load()(_routes.load(), server="http://127.0.0.1:8642")
+    raise UsageError(f"there is no schema of {what!r}", next="use settings, events or openapi")
 
 
 def written(value: Any, key: Key) -> str:

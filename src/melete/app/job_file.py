@@ -9,7 +9,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from melete.core.errors import StorageError, StoreError
-from melete.core.job import Job
+from melete.core.job import Job, Occurrence
 from melete.store.disk import make_folder, open_regular, read_regular, storage_error, write_new
 
 VERSION = 1
@@ -31,9 +31,15 @@ class DamagedJobsError(StoreError):
     """The file of the jobs cannot be understood; no job runs, and none can be changed, until it can."""
 
 
-class _Content(Struct, frozen=True, kw_only=True):
-    version: int
-    jobs: tuple[Job, ...]
+class JobContent(Struct, frozen=True, kw_only=True):
+    """What the file holds: the jobs, and rows of the history that may not be there yet: a change of both is one change."""
+
+    version: int = VERSION
+    jobs: tuple[Job, ...] = ()
+    unwritten: tuple[Occurrence, ...] = ()
+
+
+_decoder: msgspec.json.Decoder[JobContent] = msgspec.json.Decoder(JobContent)
 
 
 class JobFile:
@@ -55,21 +61,25 @@ class JobFile:
 
     def read(self) -> Sequence[Job]:
         """The jobs in the order of their making; raises DamagedJobsError, StorageError."""
+        return self.content().jobs
+
+    def content(self) -> JobContent:
+        """All that the file holds; raises DamagedJobsError, StorageError."""
         try:
             data = read_regular(self.path)
         except FileNotFoundError:
-            return ()
+            return JobContent()
         except OSError as error:
             raise storage_error(error, f"reading {self.path}", kept="no job was touched") from error
         try:
-            content = msgspec.json.decode(data, type=_Content)
+            content = _decoder.decode(data)
         except (msgspec.DecodeError, ValueError) as error:  # ValueError: bytes that are no UTF-8
             raise self._damaged(data, str(error)) from error
         if content.version != VERSION:
             raise self._damaged(data, f"its version is {content.version}, and this program knows {VERSION}")
         if len({job.id for job in content.jobs}) < len(content.jobs):
             raise self._damaged(data, "an id stands in it twice")
-        return content.jobs
+        return content
 
     @contextmanager
     def locked(self) -> Generator[None, None, None]:
@@ -93,21 +103,13 @@ class JobFile:
         finally:
             os.close(handle)
 
-    def write(self, jobs: Sequence[Job]) -> None:
+    def write(self, jobs: Sequence[Job], *, unwritten: Sequence[Occurrence] = ()) -> None:
         """Replace the file, while it is locked; durable when this returns. Raises StorageError with the old one in place."""
-        content = _Content(version=VERSION, jobs=tuple(jobs))
+        content = JobContent(jobs=tuple(jobs), unwritten=tuple(unwritten))
         try:
             write_new(self.path, msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
         except OSError as error:
             raise storage_error(error, f"writing {self.path}", kept="the jobs are as they were before") from error
-
-    def change(self, change: Callable[[Sequence[Job]], Sequence[Job]]) -> None:
-        """Read, change and write the jobs while they are locked; raises StorageError, DamagedJobsError and what `change` raises."""
-        with self.locked():
-            before = self.read()
-            after = change(before)
-            if after is not before:
-                self.write(after)
 
     def claim(self, name: str) -> int | None:
         """Own `name` (a job while it runs, or the ticker) until the handle is closed; None while another process does.

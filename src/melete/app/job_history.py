@@ -1,12 +1,12 @@
 """What became of every occurrence of every job: HOME/cron/history.jsonl, and the answers in HOME/cron/output. Composition root.
 
 Rows are only ever added, each durable before the next thing is done; of several rows for one occurrence the last counts. A file
-that has grown large is put aside under the time, and read as well. Everything here blocks: it is called in a worker thread.
+that has grown large is put aside under a number, and read as well. Everything here blocks: it is called in a worker thread.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,7 @@ from melete.store.disk import make_folder, open_regular, storage_error, write_al
 LARGEST = 8_000_000
 """Bytes from which on the file is put aside."""
 BLOCK = 65_536
+_ASIDE = re.compile(r"history-\d{6,}\.jsonl")
 _row: msgspec.json.Decoder[Occurrence] = msgspec.json.Decoder(Occurrence)
 
 
@@ -43,7 +44,7 @@ class JobHistory:
             finally:
                 os.close(handle)
             if size > LARGEST:
-                self._put_aside(rows[-1])
+                self._put_aside()
         except OSError as error:
             raise storage_error(error, f"writing {self.path}", kept="earlier rows are untouched") from error
 
@@ -63,6 +64,17 @@ class JobHistory:
                 break
         return found
 
+    def ends_with(self, row: Occurrence) -> bool:
+        """Whether the last row is one of the same occurrence; raises StorageError."""
+        try:
+            line = next(_lines_backwards(self.path), b"")
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise storage_error(error, f"reading {self.path}", kept="nothing was touched") from error
+        last = _decoded(line)
+        return last is not None and last.id == row.id
+
     def find(self, id: str) -> Occurrence | None:
         """What is known of one occurrence; raises StorageError."""
         return next(self._backwards(f'"id":"{id}"'.encode(), lambda row: row.id == id), None)
@@ -79,15 +91,17 @@ class JobHistory:
             raise storage_error(error, f"writing {path}", kept="the answer is in its session") from error
         return str(path.relative_to(self.folder))
 
-    def _put_aside(self, last: Occurrence) -> None:
-        at = (last.ended or last.started or last.due).astimezone(UTC)
-        aside = self.path.with_name(f"history-{at:%Y%m%dT%H%M%S%fZ}.jsonl")
-        if not aside.exists():
-            self.path.rename(aside)
+    def _put_aside(self) -> None:
+        last = max((int(path.stem.rpartition("-")[2]) for path in self._aside()), default=0)
+        self.path.rename(self.path.with_name(f"history-{last + 1:06}.jsonl"))
+
+    def _aside(self) -> Sequence[Path]:
+        """What was put aside, the oldest first."""
+        return sorted(path for path in self.folder.glob("history-*.jsonl") if _ASIDE.fullmatch(path.name))
 
     def _backwards(self, mark: bytes, wanted: Callable[[Occurrence], bool]) -> Iterator[Occurrence]:
         """The rows with `mark` in their text that are wanted, the last first; what cannot be read is passed over."""
-        for path in (self.path, *sorted(self.folder.glob("history-*.jsonl"), reverse=True)):
+        for path in (self.path, *reversed(self._aside())):
             try:
                 for line in _lines_backwards(path):
                     if mark in line and (row := _decoded(line)) is not None and wanted(row):

@@ -13,7 +13,6 @@ import secrets
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
@@ -94,6 +93,16 @@ class KeyFile:
         self._home = home
         self.path = home.state / "server_keys.json"
         self._used = home.state / "server_keys.used.json"
+
+    def state(self) -> tuple[int, ...]:
+        """What changes whenever the file is replaced or written to, empty for none; raises StoreError."""
+        try:
+            found = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            raise _untrusted(self._home.display(self.path), error.strerror or str(error)) from error
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
     def read(self) -> Sequence[NamedKey]:
         """The keys in the order of their making, none without a file; raises StoreError for a file that cannot be trusted."""
@@ -257,12 +266,3 @@ def _untrusted(shown: str, why: str) -> StoreError:
         kept="the file was not touched, and no named key opens the server",
         next=f"put {shown} back from a backup, or move it away and make the keys anew with `melete serve keys add`",
     )
-
-
-def state_of(path: Path) -> tuple[int, ...]:
-    """What changes whenever a file is replaced or written to; empty for none. Raises OSError."""
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

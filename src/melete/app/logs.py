@@ -4,16 +4,14 @@ They are for finding out what went wrong, not for the conversation, which is in 
 first record; several processes may write at once; secrets are taken out before a line is written. log_reader.py reads them.
 """
 
-import fcntl
 import logging
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from pathlib import Path
 
 from melete.app.home import Home
+from melete.app.log_file import LogFile
 from melete.core.errors import MeleteError
 
 AGENT_LOG = "agent.log"
@@ -66,8 +64,8 @@ class _Handler(logging.Handler):
         self._redact = redact
         self._on_failure = on_failure
         self._files = (
-            (logging.INFO, _File(home.logs / AGENT_LOG)),
-            (logging.WARNING, _File(home.logs / ERRORS_LOG)),
+            (logging.INFO, LogFile(home.logs / AGENT_LOG, largest=LARGEST, kept=KEPT)),
+            (logging.WARNING, LogFile(home.logs / ERRORS_LOG, largest=LARGEST, kept=KEPT)),
         )
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -101,50 +99,3 @@ class _Handler(logging.Handler):
         if self._on_failure is not None:
             self._on_failure(f"the log files cannot be written: {reason}")
             self._on_failure = None
-
-
-class _File:
-    """One file that grows to a size, then makes room for a new one; any process may do so, the others follow."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._descriptor = -1
-
-    def append(self, line: bytes) -> None:
-        """Add a line, whole; raises OSError."""
-        status = self._opened()
-        if status.st_size and status.st_size + len(line) > LARGEST:
-            self._rotate()
-            self._opened()
-        os.write(self._descriptor, line)
-
-    def close(self) -> None:
-        """Give the file back; the next line opens it anew."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _opened(self) -> os.stat_result:
-        if self._descriptor >= 0 and not self._current():
-            self.close()
-        if self._descriptor < 0:
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe is not waited for
-            self._descriptor = os.open(self._path, flags, 0o600)
-        return os.fstat(self._descriptor)
-
-    def _current(self) -> bool:
-        try:
-            there = self._path.stat()
-        except FileNotFoundError:
-            return False
-        return os.path.samestat(there, os.fstat(self._descriptor))
-
-    def _rotate(self) -> None:
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
-        if self._current():
-            for number in range(KEPT - 1, 0, -1):
-                older = self._path.with_name(f"{self._path.name}.{number}")
-                if older.exists():
-                    older.replace(self._path.with_name(f"{self._path.name}.{number + 1}"))
-            self._path.replace(self._path.with_name(f"{self._path.name}.1"))
-        self.close()

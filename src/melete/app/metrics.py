@@ -24,6 +24,7 @@ from melete.core.event import (
     RunEnded,
     RunStarted,
     Spent,
+    Stop,
     ToolEnded,
     ToolStarted,
 )
@@ -37,6 +38,8 @@ MOST_RUNS = 10_000
 """Runs whose end is waited for; a run whose end could never be stored would be remembered for good."""
 RAN = frozenset({"ok", "error", "timeout"})
 """Outcomes of calls that were at work, whose time therefore means something."""
+SURFACES = ("api", "cron")
+"""Where runs of a server begin."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 STATUSES = range(100, 600)
 CLASSES = ("input", "output", "cache_read", "cache_write", "reasoning")
@@ -139,6 +142,9 @@ class Metrics:
         self._run_seconds = self._histogram("run_seconds", "Wall time of runs.", RUN_SECONDS, "surface")
         self._steps = self._counter("steps", "Replies of models to conversations.")
         self._answers = self._counter("questions", "What became of questions to people.", "kind", "status")
+        for surface in SURFACES:  # from 0 on, so that the first failure of all is an increase
+            for stop in (Stop.DONE, Stop.CANCELLED, Stop.FAILED, *sorted(Stop.LIMITS)):
+                self._runs.labels(self._surfaces.of(surface), self._stops.of(stop))
         active = self._gauge("runs_active", "Runs that go on in this process.")
         active.set_function(lambda: len(self._running))
         open_now = self._gauge("questions_open", "Questions that wait for somebody's answer.")

@@ -32,6 +32,8 @@ _text_calls: Lazy[Callable[..., ModelClient]] = Lazy("melete.models.text_calls:T
 
 IMPATIENT = {"tries": 2, "longest_wait": 10.0}
 """How a model with a fallback behind it is retried."""
+MOST_SHARED = 32
+"""Names for which one object serves all: clients may make names up without end."""
 GONE = (0, 0)
 """The stamp of a file that is not there: some editors take it away for a moment while they write it."""
 TICK = 100_000_000
@@ -75,10 +77,16 @@ class Models:
         )
 
     def shared(self, name: str = "") -> ModelClient:
-        """The model as `open` gives it, but one for all that ask: they share its connections. It is closed with this object."""
-        if name not in self._shared:
-            self._shared[name] = self.open(name)
-        return self._shared[name]
+        """The model as `open` gives it, but one for all that ask: they share its connections. It is closed with this object.
+
+        Beyond a number of names each gets its own, as from `open`.
+        """
+        if name in self._shared:
+            return self._shared[name]
+        found = self.open(name)
+        if len(self._shared) < MOST_SHARED:
+            self._shared[name] = found
+        return found
 
     async def close(self, model: ModelClient) -> None:
         """Release a model's connections, unless it is shared."""

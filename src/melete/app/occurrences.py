@@ -27,12 +27,16 @@ _HASHES = 2**32
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """What to do with a job now: store `rows`, run `due` if there is one, and take what is due until `settled_until` as settled."""
+    """What to do with a job now: store `rows`, run `due` if there is one, and take what is due until `settled_until` as settled.
+
+    `again_at` is what is still to run again.
+    """
 
     settled_until: datetime
     rows: tuple[Occurrence, ...] = ()
     due: datetime | None = None
     how: Literal["schedule", "late", "again"] = "schedule"
+    again_at: datetime | None = None
 
 
 class Held(Struct, frozen=True, kw_only=True):
@@ -118,8 +122,9 @@ class _Planning:
     def due(self) -> list[datetime]:
         """What is due and has no row; one more than PAGE stands for any number."""
         found: list[datetime] = []
+        surely = self.now - timedelta(seconds=self.job.jitter)
         for at in islice(occurrences(self.schedule, self.job.settled_until, self.zone), PAGE + 1):
-            if self.begins(at) > self.now:
+            if at > surely and self.begins(at) > self.now:
                 break
             found.append(at)
         return found

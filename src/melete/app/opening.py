@@ -11,7 +11,9 @@ class Options(Struct, frozen=True, kw_only=True):
     `session` is an id, an unambiguous beginning of one, or a title; `latest` continues the session that changed last.
     `attended` says that a person can answer questions on this surface. None leaves a choice to the settings. `answer` is the
     schema that each run's answer has to follow. `model` names one for this conversation; with `shares` it is one that all
-    conversations of the process ask. `extra` goes into the system prompt.
+    conversations of the process ask. `extra` goes into the system prompt; an empty one
+    leaves there what earlier runs have put, unless `keeps_extra` is false. `temperature`, `max_output` (tokens of one reply) and
+    `effort` go along with every request.
     """
 
     session: str = ""
@@ -22,10 +24,14 @@ class Options(Struct, frozen=True, kw_only=True):
     env: str = ""
     toolsets: tuple[str, ...] = ()
     max_steps: int | None = None
+    temperature: float | None = None
+    max_output: int | None = None
+    effort: str = ""
     budget_usd: float | None = None
     yolo: bool = False
     attended: bool = False
     extra: str = ""
+    keeps_extra: bool = True
     model: str = ""
     shares: bool = False
     answer: AnswerSchema | None = None

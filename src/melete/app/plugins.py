@@ -19,7 +19,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "session_search": "melete.tools.sessions:SessionTools",
     },
     "environments": {"local": "melete.environments.local:LocalEnvironment"},
-    "services": {"api": "melete.surfaces.api.service:Api"},
+    "services": {"api": "melete.surfaces.api.service:Api", "cron": "melete.app.scheduler:Cron"},
     "models": {
         "openai-chat": "melete.models.openai_chat:open_model",
         "openai-responses": "melete.models.openai_responses:open_model",

@@ -4,19 +4,25 @@ Part of the composition root. Nothing is done twice: a call whose outcome is unk
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from melete.agent.results import close_open_calls
+from melete.app import unstored
+from melete.app.answers import AnswerSchema
 from melete.app.opening import Options
 from melete.app.runs import Runs, Wanted
-from melete.core.errors import MeleteError, SessionBusyError
-from melete.core.event import RunEnded, RunStarted, Stop
+from melete.core.errors import MeleteError, SessionBusyError, SessionNotFoundError, UsageError
+from melete.core.event import Answered, CancelAsked, RunEnded, RunStarted, Stop
 from melete.core.session import SessionRef
 
+N = TypeVar("N", int, float)
 log = logging.getLogger("melete.recovery")
 SURFACES = ("api",)
+CUT = "the server was stopped before the run had ended; what was stored is kept"
 MOST = 2
 """How often in a row a run is taken up again: whatever ends the server each time is left alone then."""
 
@@ -29,53 +35,89 @@ class Recovered(Struct, frozen=True, kw_only=True):
     goes_on_as: str = ""
 
 
+class Cut(Struct, frozen=True, kw_only=True):
+    """A run that was closed; `cancelled` when somebody had asked for its end before the server's came."""
+
+    begun: RunStarted
+    cancelled: bool
+
+
 async def recover(runs: Runs, *, resume: bool, surfaces: Sequence[str] = SURFACES) -> Sequence[Recovered]:
     """Close every run of a server that is no more, and with `resume` go on with it; returns what was found."""
     found: list[Recovered] = []
-    for ref, run in await runs.app.store.unfinished(surfaces):
-        try:
-            begun = await _close(runs, ref, run)
-            if begun is None:
-                continue
-            new = await _resume(runs, ref, begun) if resume else ""
-        except SessionBusyError:
-            continue  # somebody else goes on with it at this moment
-        except MeleteError as error:
-            log.warning("the run %s that was cut off cannot go on: %s", run, error)
-            new = ""
-        log.warning("run %s was cut off by the end of the server%s", run, f"; it goes on as {new}" if new else "")
-        found.append(Recovered(run=run, ref=ref, goes_on_as=new))
+    try:
+        await unstored.forget_left(runs.app)
+        for ref, run in await runs.app.store.unfinished(surfaces):
+            if (one := await _recover(runs, ref, run, resume=resume)) is not None:
+                found.append(one)
+    except MeleteError as error:
+        log.warning("what an earlier server left unfinished stays as it is: %s", error)
+    finally:
+        runs.settled = True
     return found
 
 
-async def _close(runs: Runs, ref: SessionRef, run: str) -> RunStarted | None:
-    """Store the end of the run and return its beginning; None when somebody else has closed it."""
-    async with runs.app.store.claim(ref) as session:
+async def _recover(runs: Runs, ref: SessionRef, run: str, *, resume: bool) -> Recovered | None:
+    """Close one run and go on with it; None where somebody else does or did so. What goes wrong with it concerns no other."""
+    new = ""
+    try:
+        cut = await _close(runs, ref, run)
+        if cut is None:
+            return None
+        new = await _resume(runs, ref, cut.begun) if resume and not cut.cancelled else ""
+    except (SessionBusyError, SessionNotFoundError):
+        return None
+    except MeleteError as error:
+        log.warning("the run %s that was cut off cannot go on: %s", run, error)
+    except Exception:
+        log.exception("the run %s that was cut off cannot go on", run)
+    log.warning("run %s was cut off by the end of the server%s", run, f"; it goes on as {new}" if new else "")
+    return Recovered(run=run, ref=ref, goes_on_as=new)
+
+
+async def _close(runs: Runs, ref: SessionRef, run: str) -> Cut | None:
+    """Store the end of the run; None when somebody else has closed it."""
+    store = runs.app.store
+    async with store.claim(ref) as session:
         state = session.transcript
         if state.run is None or state.run.run != run or not state.running:
             return None
+        facts = [fact for fact in await store.facts(ref) if fact.run == run]
+        asked = [message for message in session.pending() if message.kind == "cancel"]
+        cancelled = bool(asked) or any(isinstance(f, CancelAsked) and f.status == "accepted" for f in facts)
         spent = state.spent_in(run)
         session.begin(run)
         await close_open_calls(session)
+        await session.record(*(Answered(question=question, status="expired") for question in [*state.questions]))
+        await session.record(*(CancelAsked(by=message.by, inbox=message.id) for message in asked))
         end = RunEnded(
-            stop=Stop.FAILED,
+            stop=Stop.CANCELLED if cancelled else Stop.FAILED,
             text=state.answer,
             steps=spent.requests,
             usage=spent.usage,
             cost_usd=spent.usd,
-            error="the server was stopped before the run had ended; what was stored is kept",
+            error=None if cancelled else CUT,
+            seconds=max(0.0, (facts[-1].at - state.run.at).total_seconds()),
         )
         await session.record(end, durable=True)
-        return state.run
+        for message in asked:
+            session.settle(message.id)
+        return Cut(begun=state.run, cancelled=cancelled)
 
 
 async def _resume(runs: Runs, ref: SessionRef, begun: RunStarted) -> str:
     """Go on with a run in the way in which it was asked for; the new run's id, empty when that was tried often enough."""
-    about = begun.about
-    tried = int(about.get("attempt", "0"))
+    tried = _number(begun.about, "attempt", int) or 0
     if tried >= MOST:
         return ""
-    options = Options(
+    again = {**begun.about, "resumes": begun.run, "attempt": str(tried + 1)}
+    return (await runs.start(None, asked_for(begun, ref), how=Wanted(about=again))).run
+
+
+def asked_for(begun: RunStarted, ref: SessionRef) -> Options:
+    """The options with which a run was begun, as far as they are stored; a value that makes no sense counts as none."""
+    about = begun.about
+    return Options(
         session=ref.id,
         owner=ref.owner,
         surface=begun.surface,
@@ -83,9 +125,28 @@ async def _resume(runs: Runs, ref: SessionRef, begun: RunStarted) -> str:
         shares=True,
         model=about.get("model", ""),
         toolsets=tuple(filter(None, about.get("toolsets", "").split(","))),
-        budget_usd=float(about["budget_usd"]) if "budget_usd" in about else None,
-        max_steps=int(about["max_steps"]) if "max_steps" in about else None,
+        budget_usd=_number(about, "budget_usd", float),
+        max_steps=_number(about, "max_steps", int),
+        temperature=_number(about, "temperature", float),
+        max_output=_number(about, "max_output", int),
+        effort=about.get("effort", ""),
         extra=about.get("extra", ""),
+        answer=_schema(about.get("answer", "")),
     )
-    again = {**about, "resumes": begun.run, "attempt": str(tried + 1)}
-    return (await runs.start(None, options, Wanted(about=again))).run
+
+
+def _number(about: Mapping[str, str], name: str, kind: Callable[[str], N]) -> N | None:
+    try:
+        return kind(about[name])
+    except (KeyError, ValueError):
+        return None
+
+
+def _schema(text: str) -> AnswerSchema | None:
+    if not text:
+        return None
+    try:
+        return AnswerSchema(msgspec.json.decode(text, type=dict[str, Any]))
+    except (UsageError, msgspec.DecodeError) as error:
+        log.warning("the form of an answer that is stored cannot be used: %s", error)
+        return None

@@ -7,13 +7,15 @@ log, so that it is found after a restart as well.
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
+from functools import partial
 
 from msgspec import Struct, structs
 
-from melete.agent.hub import Subscription
+from melete.agent.hub import Hub, Subscription
 from melete.agent.run import Start, new_run_id
-from melete.app.events import START, Place, own_events, stored_events
+from melete.app.events import START, Batch, Place, each, own_events, session_events, stored_events
 from melete.app.opening import Options
 from melete.app.service import Conversation, How
 from melete.app.warm import Kept, Warm
@@ -30,6 +32,8 @@ AT_ONCE = 4
 """Runs that may be opening at a time: in a burst the first ones reach their model while the last still wait."""
 FORGET = 30.0
 """Seconds after the end of a run for which its deltas can be read again."""
+LATELY = 64
+"""Runs that have ended whose deltas are kept at most."""
 
 
 class TooManyRunsError(LimitError):
@@ -43,7 +47,8 @@ class StoppingError(MeleteError):
 class RunState(Struct, frozen=True, kw_only=True):
     """What is known of a run: `status` is queued, running, waiting (for a person), done, failed, cancelled, limit or interrupted.
 
-    `ended` is its last fact where it has one; `resumed_as` the run that goes on with what was cut off.
+    `questions` are open, `answered` those that somebody has answered. `ended` is its last fact where it has one; `resumed_as` the
+    run that goes on with what was cut off. `seq` is the number of its latest fact, `upto` that of its session's.
     """
 
     run: str
@@ -52,7 +57,9 @@ class RunState(Struct, frozen=True, kw_only=True):
     started: RunStarted
     ended: RunEnded | None = None
     questions: tuple[Question, ...] = ()
+    answered: frozenset[str] = frozenset()
     seq: int = 0
+    upto: int = 0
     resumed_as: str = ""
 
 
@@ -74,11 +81,15 @@ class Going:
     def __init__(self, app: Melete, run: str, conversation: Conversation) -> None:
         self.run = run
         self.ref = conversation.ref
-        self.conversation = conversation
         self.began: datetime = app.clock.now()
+        self.hub = conversation.hub
         self._app = app
+        self._conversation = conversation
         self._end: asyncio.Future[RunEnded] = asyncio.get_running_loop().create_future()
-        self._live: Subscription | None = conversation.hub.join()
+        self._born = self.hub.place
+        self._live: Subscription | None = self.hub.join()
+        self._readers: set[Subscription] = set()
+        self._cancelled = False
 
     async def ended(self) -> RunEnded:
         """Its last fact, once it is there; raises what kept it from being stored: SessionBusyError, StorageError."""
@@ -89,30 +100,65 @@ class Going:
         """Whether it has ended."""
         return self._end.done()
 
-    def cancel(self) -> None:
-        """Stop it, as soon as its results are stored."""
-        self.conversation.cancel()
+    @property
+    def told(self) -> bool:
+        """Whether anything of it can be read."""
+        return self.hub.place > self._born
 
-    async def events(self, after: Place = START, *, tick: float = 15.0) -> AsyncGenerator[Event | None]:
-        """Its events behind `after`, each once, to its end; None after `tick` seconds of silence."""
-        hub = self.conversation.hub
-        mine, self._live = self._live or hub.join(), None  # the first reader has everything since the beginning
-        with mine:
-            async for event in own_events(self._app, self.ref, hub=hub, live=mine, after=after, tick=tick):
-                if event is None or event.run == self.run:
-                    yield event
-                    if isinstance(event, RunEnded):
+    def cancel(self) -> None:
+        """Stop it, as soon as its results are stored; also before it has begun. A run that has ended is left as it is."""
+        if not self.over:
+            self._cancelled = True
+            self._conversation.cancel()
+
+    def begin(self) -> None:
+        """Its beginning is stored: somebody may have cancelled it before."""
+        if self._cancelled:
+            self._conversation.cancel()
+
+    def events(self, after: Place = START, *, tick: float = 15.0) -> AsyncGenerator[Event | None]:
+        """Its events behind `after`, each once, to its end; None after `tick` seconds of silence.
+
+        A run that ends without a last fact ends this as well.
+        """
+        return each(self.batches(after, tick=tick))
+
+    async def batches(self, after: Place = START, *, tick: float = 15.0, whole: bool = False) -> AsyncGenerator[Batch]:
+        """Its events behind `after` as many at once as there are; with `whole`, all of the session's, to its end."""
+        first = None if whole else self._live
+        if first:  # this reader has had everything since the beginning
+            self._live = None
+        mine = first or self.hub.join()
+        start = after if whole else max(after, self._born)
+        if first and start == self._born:
+            start = None
+        self._readers.add(mine)
+        if self.over:
+            mine.close()
+        events = own_events(self._app, self.ref, hub=self.hub, live=mine, after=start, tick=tick)
+        try:
+            async with aclosing(events):
+                async for batch in events:
+                    told = batch if whole else [event for event in batch if event.run == self.run]
+                    if told or not batch:
+                        yield told
+                    if any(isinstance(event, RunEnded) and event.run == self.run for event in batch):
                         return
+        finally:
+            self._readers.discard(mine)
+            self.hub.leave(mine)
 
     def unread(self) -> None:
         """Nobody is going to ask for the events at once: keep none for them."""
         if self._live:
             self._live, live = None, self._live
-            self.conversation.hub.leave(live)
+            self.hub.leave(live)
 
     def finish(self, ended: RunEnded | Exception) -> None:
         """Tell those who wait."""
         self.unread()
+        for reader in self._readers:
+            reader.close()
         if self._end.done():
             return
         if isinstance(ended, Exception):
@@ -123,15 +169,24 @@ class Going:
 
 
 class Runs:
-    """Starts runs in warm conversations, at most `most` at a time, and knows those that go on."""
+    """Starts runs in warm conversations, at most `most` at a time, and knows those that go on.
+
+    `stopping`: nothing new is begun. `over`: the process is about to end, and with it every stream. `settled`: what an earlier
+    server left unfinished has been seen to.
+    """
 
     def __init__(self, app: Melete, *, most: int, warm: Warm) -> None:
         self.app = app
         self.warm = warm
         self.stopping = False
+        self.over = False
+        self.settled = True
+        self._ending = False
         self._most = most
         self._going: dict[str, Going] = {}
-        self._opening = 0
+        self._sessions: dict[str, Going] = {}
+        self._lately: dict[str, Hub] = {}
+        self._opening: set[object] = set()
         self._gate = asyncio.Semaphore(AT_ONCE)
         self._changed = asyncio.Event()
 
@@ -140,34 +195,42 @@ class Runs:
         """The runs that go on here, the oldest first."""
         return tuple(self._going.values())
 
-    async def start(self, prompt: Message | None, options: Options, how: Wanted | None = None) -> Going:
+    async def start(self, prompt: Message | None, options: Options, *, how: Wanted | None = None) -> Going:
         """Begin a run; when this returns, its prompt is on the disk. It goes on whatever becomes of the caller.
 
         Raises TooManyRunsError, StoppingError, SessionBusyError, SessionNotFoundError, ConfigError, StorageError.
         """
-        if self.stopping:
-            raise StoppingError("the server is stopping", kept="nothing was begun", next="try again in a moment")
-        if len(self._going) + self._opening >= self._most:
+        self._check_open()
+        if len(self._going) + len(self._opening) >= self._most:
             raise TooManyRunsError(
                 f"{self._most} runs go on already", kept="nothing was begun", next="try again later (server.max_runs)"
             )
-        self._opening += 1
+        place = object()
+        self._opening.add(place)
         try:
             async with self._gate:
-                return await self._begin(prompt, options, how or Wanted())
+                self._check_open()
+                return await self._begin(prompt, options, how or Wanted(), place=place)
         finally:
-            self._opening -= 1
+            self._opening.discard(place)
             self._changed.set()
 
-    async def _begin(self, prompt: Message | None, options: Options, wanted: Wanted) -> Going:
+    def _check_open(self) -> None:
+        if self.stopping:
+            raise StoppingError("the server is stopping", kept="nothing was begun", next="try again in a moment")
+
+    async def _begin(self, prompt: Message | None, options: Options, wanted: Wanted, *, place: object) -> Going:
         kept = await self.warm.take(options)
         begun = asyncio.Event()
         start = Start(id=wanted.run or new_run_id(), surface=options.surface, about=known(options, wanted.about))
-        how = How(start=start, history=wanted.history, begun=begun.set)
         going = Going(self.app, start.id, kept.conversation)
         if not wanted.watched:
             going.unread()
-        self._going[start.id] = going
+        self._going[start.id] = self._sessions[going.ref.id] = going
+        self._opening.discard(place)
+        if self._ending:
+            going.cancel()
+        how = How(start=start, history=wanted.history)
         self.app.group.create_task(self._run(going, kept, prompt, how=how, begun=begun))
         await begun.wait()
         if going.over:  # an end without a beginning: nothing was stored
@@ -175,9 +238,12 @@ class Runs:
         return going
 
     async def _run(self, going: Going, kept: Kept, prompt: Message | None, *, how: How, begun: asyncio.Event) -> None:
-        hub = going.conversation.hub
+        def stored() -> None:
+            begun.set()
+            going.begin()
+
         try:
-            going.finish(await going.conversation.run(prompt, how))
+            going.finish(await kept.conversation.run(prompt, structs.replace(how, begun=stored)))
         except MeleteError as error:
             log.warning("run %s: %s", going.run, error)
             going.finish(error)
@@ -186,11 +252,24 @@ class Runs:
             going.finish(error)
         finally:
             going.finish(StoppingError("the server stopped before the run ended"))
-            del self._going[going.run]
+            del self._going[going.run], self._sessions[going.ref.id]
             self._changed.set()
             self.warm.release(kept)
-            asyncio.get_running_loop().call_later(FORGET, hub.forget_before, hub.place)
+            self._remember(going)
             begun.set()
+
+    def _remember(self, going: Going) -> None:
+        """Keep the deltas of a run that has ended for a while, for readers that were cut off."""
+        self._lately[going.run] = going.hub
+        asyncio.get_running_loop().call_later(FORGET, self._forget, going.run)
+        while len(self._lately) > LATELY:
+            self._forget(next(iter(self._lately)))
+
+    def _forget(self, run: str) -> None:
+        """Let go of the deltas of a run that has ended; those of a run that goes on in its session stay."""
+        hub = self._lately.pop(run, None)
+        if hub is not None and hub.holds(run):
+            hub.forget_before(hub.place)
 
     def find(self, run: str) -> Going | None:
         """The run with this id, if it goes on here."""
@@ -205,7 +284,15 @@ class Runs:
             raise SessionNotFoundError(f"there is no run {run!r}", next="see GET /v1/runs")
         after = next((f.run for f in facts if isinstance(f, RunStarted) and f.about.get("resumes") == run), "")
         found = RunState(
-            run=run, ref=ref, status="", started=state.run, ended=state.ended, seq=state.seq, resumed_as=after
+            run=run,
+            ref=ref,
+            status="",
+            started=state.run,
+            ended=state.ended,
+            answered=frozenset(state.answered),
+            seq=state.seq,
+            upto=facts[-1].seq,
+            resumed_as=after,
         )
         if state.ended is not None:
             return structs.replace(found, status=status_of(state.ended))
@@ -224,16 +311,57 @@ class Runs:
     def events(
         self, run: str, ref: SessionRef, *, after: Place = START, tick: float = 15.0
     ) -> AsyncGenerator[Event | None]:
-        """The events of a run behind `after`, with its deltas where it goes on here; None after `tick` seconds of silence."""
+        """The events of a run behind `after`; None after `tick` seconds of silence.
+
+        Its deltas are among them where it goes on here, and for a while after its end.
+        """
+        return each(self.batches(run, ref, after=after, tick=tick))
+
+    def batches(self, run: str, ref: SessionRef, *, after: Place = START, tick: float = 15.0) -> AsyncGenerator[Batch]:
+        """As `events`, as many at once as there are."""
         if going := self._going.get(run):
-            return going.events(after, tick=tick)
-        return stored_events(self.app, ref, run=run, after=after, tick=tick)
+            return going.batches(after, tick=tick)
+        if (hub := self._lately.get(run)) is not None and hub.holds(run):
+            return self._ended_here(ref, hub, run=run, after=after)
+        return stored_events(self.app, ref, run=run, times=self, after=after, tick=tick)
+
+    async def _ended_here(self, ref: SessionRef, hub: Hub, *, after: Place, run: str = "") -> AsyncGenerator[Batch]:
+        """What is behind `after` of a run that has ended here a moment ago; without `run`, of its session up to there."""
+        with hub.join() as nothing_more:
+            nothing_more.close()
+            events = own_events(self.app, ref, hub=hub, live=nothing_more, after=after)
+            async with aclosing(events):
+                async for batch in events:
+                    if told := [event for event in batch if run in ("", event.run)]:
+                        yield told
+
+    def session_events(self, ref: SessionRef, *, after: Place = START, tick: float = 15.0) -> AsyncGenerator[Batch]:
+        """All events of a session behind `after`, as many at once as there are, until it is deleted or the server ends.
+
+        Facts come from whichever process writes them; deltas from runs that go on here. An empty batch is so much silence.
+        """
+        return session_events(self.app, ref, here=partial(self._here, tick=tick), times=self, after=after, tick=tick)
+
+    def _here(self, session: str, after: Place, *, tick: float) -> AsyncGenerator[Batch] | None:
+        """What is behind `after` to the end of the run that goes on in a session here, or of one that has just ended."""
+        if (going := self._sessions.get(session)) is not None and going.told:
+            return going.batches(after, whole=True, tick=tick)
+        hub = self.app.hubs.get(session)
+        if hub is None or not hub.kept(after=after):
+            return None
+        return self._ended_here(SessionRef(id=session), hub, after=after)
+
+    def place(self, run: str) -> Place | None:
+        """Where the events of a run that goes on here are, None for any other."""
+        going = self._going.get(run)
+        return None if going is None else going.hub.place
 
     async def drain(self, seconds: float) -> int:
         """Begin nothing new and wait for what goes on; what has not ended by then is cancelled. Returns how many were."""
         self.stopping = True
         if await self._quiet(seconds):
             return 0
+        self._ending = True
         late = list(self._going.values())
         for going in late:
             log.warning("run %s is cancelled: the server stops", going.run)
@@ -260,7 +388,11 @@ def known(options: Options, about: Mapping[str, str]) -> dict[str, str]:
         "toolsets": ",".join(options.toolsets),
         "budget_usd": "" if options.budget_usd is None else str(options.budget_usd),
         "max_steps": "" if options.max_steps is None else str(options.max_steps),
+        "temperature": "" if options.temperature is None else str(options.temperature),
+        "max_output": "" if options.max_output is None else str(options.max_output),
+        "effort": options.effort,
         "extra": options.extra,
+        "answer": bytes(options.answer.schema).decode() if options.answer else "",
     }
     return {**{key: value for key, value in own.items() if value}, **about}
 

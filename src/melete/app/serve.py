@@ -8,12 +8,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from socket import socket
+from socket import AF_UNIX, socket
 from typing import Any
 
+from melete.app.job_runner import JobRunner
+from melete.app.keyed import Requests
 from melete.app.plugins import add_installed
 from melete.app.recovery import recover
 from melete.app.runs import Runs
+from melete.app.scheduler import make_jobs
 from melete.app.server_keys import Keys
 from melete.app.supervisor import Supervisor
 from melete.app.telemetry import tracing
@@ -33,6 +36,8 @@ class Server:
     app: Melete
     runs: Runs
     keys: Keys
+    requests: Requests
+    jobs: JobRunner
     metrics: Any
     sockets: Sequence[socket] = ()
     """Listening sockets that were handed over by whoever started the process."""
@@ -50,10 +55,13 @@ def make_server(app: Melete, *, sockets: Sequence[socket] = ()) -> Server:
     """A server for the wired application; raises ConfigError for an address that needs a better key than there is."""
     settings = app.loaded.settings.server
     warm = Warm(app, most=settings.warm_sessions, seconds=settings.warm_seconds)
-    hosts = [given.getsockname()[0] for given in sockets] or [settings.host]
+    hosts = [host_of(given) for given in sockets] or [settings.host]
     keys = Keys(app.loaded.home, own=settings.api_key, hosts=hosts, clock=app.clock)
     runs = Runs(app, most=settings.max_runs, warm=warm)
-    return Server(app=app, runs=runs, keys=keys, metrics=_metrics.load()(), sockets=sockets)
+    requests = Requests(app.ledger, app.clock)
+    jobs, metrics = make_jobs(app, runs), _metrics.load()()
+    jobs.listeners.append(lambda occurrence: metrics.job(occurrence.status))
+    return Server(app=app, runs=runs, keys=keys, requests=requests, jobs=jobs, metrics=metrics, sockets=sockets)
 
 
 async def serve(
@@ -68,6 +76,7 @@ async def serve(
     names = only or [name for name in app.registry.names("services") if name != "cron" or settings.cron.enabled]
     add_installed(app.registry, "services", names)
     server.keys.check()
+    server.runs.settled = False
     supervisor = Supervisor(app.loaded.environ)
     app.listeners.append(server.metrics.listen)
     server.metrics.watch_warm(lambda: len(server.runs.warm))
@@ -88,8 +97,14 @@ async def serve(
             supervisor.tell("STOPPING=1")
             late = await server.runs.drain(settings.server.drain_seconds)
             log.info("the server stops; %s", f"{late} runs were cancelled" if late else "all work had ended")
+            server.runs.over = True
             server.drained.set()
             for task in own:
                 task.cancel()
     finally:
         await server.runs.warm.aclose()
+
+
+def host_of(given: socket) -> str:
+    """The address that a listening socket has; a socket in the file system is as good as loopback."""
+    return "localhost" if given.family == AF_UNIX else given.getsockname()[0]

@@ -14,10 +14,10 @@ from hmac import compare_digest
 from msgspec import Struct
 
 from melete.app.home import Home
-from melete.app.key_file import PREFIX, KeyFile, NamedKey, hash_of, state_of
+from melete.app.key_file import PREFIX, KeyFile, NamedKey, hash_of
 from melete.app.key_strength import check_strength, own_keys
 from melete.app.vendors import is_loopback
-from melete.core.errors import MeleteError
+from melete.core.errors import StoreError
 from melete.core.ports import Clock
 
 USED_SECONDS = 3600.0
@@ -70,7 +70,7 @@ class Keys:
         self._clock = clock
         self._named: tuple[_Entry, ...] = ()
         self._state: tuple[int, ...] | None = None
-        self._problem: MeleteError | None = None
+        self._problem: StoreError | None = None
         self._noted: dict[str, float] = {}
         self._shut = bool(self._own) or not all(map(is_loopback, self._hosts))
         self._refresh()
@@ -139,12 +139,12 @@ class Keys:
     def _refresh(self) -> None:
         """Read the file again if it is another one than before; a failure shuts the named keys out and is tried again."""
         try:
-            state = state_of(self._file.path)
+            state = self._file.state()
             if state == self._state:
                 return
             keys = self._file.read()
-        except (OSError, MeleteError) as error:
-            self._problem = error if isinstance(error, MeleteError) else self._home.unusable(self._file.path, error)
+        except StoreError as error:
+            self._problem = error
             self._named, self._state, self._shut = (), None, True
             return
         self._problem = None

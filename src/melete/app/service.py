@@ -36,7 +36,7 @@ from melete.app.toolsets import Toolbox, open_tools
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
 from melete.core.errors import ConfigError, SessionNotFoundError, UsageError
-from melete.core.event import Fact, Framed, Notice, Opened, RunEnded, Stop
+from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, RunEnded, Stop
 from melete.core.message import Image, Message, Origin, Part, Text
 from melete.core.model import ModelClient, ModelRequest
 from melete.core.plugin import Lazy
@@ -50,6 +50,10 @@ Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
 _processes: Lazy[Callable[..., Processes]] = Lazy("melete.environments.processes:Background")
+
+
+NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
+"""A fact that is to be stored anew."""
 
 
 class How(Struct, frozen=True, kw_only=True):
@@ -97,13 +101,16 @@ class Conversation:
         return any(process.status == "running" for process in self._processes.list())
 
     async def adopt(self, options: Options) -> None:
-        """Take other options for the runs to come: limits, who attends, what is added to the prompt, the model."""
-        before, self.options = self.options, options
-        if options.model != before.model:
+        """Take other options for the runs to come: limits, who attends, what is added to the prompt, the model.
+
+        Raises what opening the model raises, and keeps the options as they were.
+        """
+        if options.model != self.options.model:
             opened = Transcript(await self.app.store.facts(self.ref)).opened
             model = _model_of(self.app, opened, options)
             await self.app.models.close(self.model)
             self.model = model
+        self.options = options
 
     async def close_models(self) -> None:
         """Release the connections of every model that answered here."""
@@ -207,16 +214,23 @@ class Conversation:
         """The tools of a run, and the frame to store; none when the stored one fits: it is reused byte for byte."""
         stored, window = session.transcript.frame, self.model.can.context
         box = tools_of(self.app, self.tools, window=window, stored=stored)
-        extra = self.options.extra.strip()
-        told = not stored or not extra or extra in stored.system
-        if stored and told and box.shown is stored.tools:
-            return box, ()
         name, wire = self.model.name, self.model.wire
-        if stored and told:
-            return box, (Framed(system=stored.system, tools=box.shown, model=name, wire=wire, why="other tools"),)
-        made = await layers(self.app, self.env, surface=self.options.surface, extra=self.options.extra, window=window)
+        if stored and self._says_the_same(stored):
+            if box.shown is stored.tools:
+                return box, ()
+            return box, (structs.replace(stored, tools=box.shown, model=name, wire=wire, why="other tools", **NEW),)
+        extra = self.options.extra.strip()
+        made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window)
         why = "other instructions" if stored else "start"
-        return box, (Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why),)
+        blocks = build(made)
+        return box, (Framed(system=blocks, tools=box.shown, model=name, wire=wire, why=why, instructed=bool(extra)),)
+
+    def _says_the_same(self, stored: Framed) -> bool:
+        """Whether a stored frame holds the instructions that the coming run is to have."""
+        extra = self.options.extra.strip()
+        if extra:
+            return extra in stored.system
+        return self.options.keeps_extra or not stored.instructed
 
     def _make(
         self, session: Session, model: ModelClient, budget: RunBudget, *, tools: Sequence[Tool], start: Start
@@ -257,9 +271,9 @@ class Conversation:
             late=lambda: time.monotonic() > over,
             ephemeral=settings.agent.ephemeral_prompt,
             prefill=tuple(self.prefill),
-            effort=settings.model.effort,
-            temperature=settings.model.temperature,
-            max_output=settings.model.max_output,
+            effort=options.effort or settings.model.effort,
+            temperature=settings.model.temperature if options.temperature is None else options.temperature,
+            max_output=options.max_output or settings.model.max_output,
             answer_schema=options.answer.schema if options.answer else None,
             complaint=options.answer.complaint if options.answer else None,
         )

@@ -225,7 +225,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_key: Annotated[
         str,
         Meta(
-            description="The key of this home's own person; several, separated by spaces, while one replaces another."
+            description="The key of this home's own person; several, separated by commas or spaces, while one replaces another."
         ),
     ] = ""
     cors_origins: Annotated[
@@ -316,8 +316,10 @@ VARIABLES = {
 OTHER_VARIABLES = (
     "MELETE_HOME", "MELETE_PROFILE", "MELETE_API_KEY", "MELETE_CLOCK", "MELETE_CI_STRICT",
 )  # fmt: skip
+KEYS_OF_COLLECTORS = frozenset({"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"})
 BEFORE_THE_HOME = ("MELETE_HOME", "MELETE_PROFILE")
 SHORTEST_SECRET = 8
+_SEVERAL = re.compile(r"[\s,]+")
 _NUMBER = re.compile(r"_\d{1,2}$")
 
 
@@ -374,11 +376,11 @@ class Loaded(Struct, frozen=True, kw_only=True):
             for s in (*self.settings.providers.values(), *self.settings.model.fallbacks)
             if not isinstance(s, str)
         }
-        given = {f"server.api_key {n}": key for n, key in enumerate(self.settings.server.api_key.split())}
+        given = {f"server.api_key {n}": key for n, key in enumerate(_SEVERAL.split(self.settings.server.api_key))}
         return {
             name: value
             for name, value in (*self.variables.items(), *given.items())
-            if (name in given or looks_secret(name) or _NUMBER.sub("", name) in named)
+            if (name in given or name in KEYS_OF_COLLECTORS or looks_secret(name) or _NUMBER.sub("", name) in named)
             and len(value.strip()) >= SHORTEST_SECRET
         }
 

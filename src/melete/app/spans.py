@@ -18,8 +18,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from melete import __version__
-from melete.app.span_content import bounded, messages
-from melete.app.span_sender import Sender
+from melete.app.spans_content import bounded, messages
+from melete.app.spans_sender import Sender
 from melete.app.telemetry import Collector
 from melete.core.event import (
     EPOCH,
@@ -164,7 +164,7 @@ class Spans:
             run.span.set_attribute("melete.cost_usd", fact.cost_usd)
         if fact.stop not in WANTED:
             error = bounded(fact.error, self._redact) if self._redact and fact.error else fact.stop
-            _fail(run.span, fact.stop, error)
+            _fail(run.span, fact.stop, text=error)
         if self._redact:
             answer = Message(role="assistant", parts=(Text(text=fact.text),))
             run.span.set_attribute("gen_ai.input.messages", messages(run.prompts, self._redact))
@@ -290,7 +290,7 @@ class Spans:
         run.span.add_event("answered", about, timestamp=_nanoseconds(fact.at))
 
 
-def _fail(span: Span, kind: str, text: str = "") -> None:
+def _fail(span: Span, kind: str, *, text: str = "") -> None:
     span.set_attribute("error.type", kind)
     span.set_status(Status(StatusCode.ERROR, text or kind))
 

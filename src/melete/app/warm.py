@@ -15,6 +15,8 @@ from melete.core.errors import SessionBusyError
 log = logging.getLogger("melete.warm")
 LOOK = 15.0
 """Seconds between two looks for conversations that have been idle for too long."""
+MOMENT = 0.25
+"""Seconds for which a session that is taken is waited for: its run may have ended, and only the disk is still busy with it."""
 
 
 class Kept:
@@ -25,14 +27,36 @@ class Kept:
         self.options = options
         self.busy = True
         self.used = time.monotonic()
+        self.free = asyncio.Event()
         self.leave = asyncio.Event()
         self.gone = asyncio.Event()
+        self._taken_at = conversation.hub.place
 
     def fits(self, options: Options) -> bool:
         """Whether it can serve these options as it is open now."""
         mine = self.options
         same = (mine.toolsets, mine.surface, mine.owner) == (options.toolsets, options.surface, options.owner)
         return same and options.cwd in ("", mine.cwd) and options.env in ("", mine.env)
+
+    def take(self) -> None:
+        """Somebody takes it."""
+        self.busy = True
+        self.free.clear()
+        self._taken_at = self.conversation.hub.place
+
+    async def freed(self, seconds: float | None) -> bool:
+        """Whether it is given back within so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.free.wait()
+        except TimeoutError:
+            return False
+
+    @property
+    def ends(self) -> bool:
+        """Whether the run that it was taken for has had its last fact: in a moment it is given back."""
+        hub = self.conversation.hub
+        return self.busy and hub.over and hub.place > self._taken_at
 
     @property
     def at_work(self) -> bool:
@@ -48,6 +72,7 @@ class Warm:
         self._most = most
         self._seconds = seconds
         self._kept: dict[str, Kept] = {}
+        self._leaving: dict[str, Kept] = {}
         self._taken: set[str] = set()
         self._closing = False
 
@@ -62,16 +87,8 @@ class Warm:
         """
         ref = await find_session(self._app, options)
         if ref is None:
-            kept = await self._open(options)
-            self._taken.add(kept.conversation.ref.id)
-            return kept
-        if ref.id in self._taken:
-            raise SessionBusyError(
-                f"a run goes on in the session {ref.id}",
-                kept="it was not touched",
-                next="steer or cancel that run, or wait until it ends",
-            )
-        self._taken.add(ref.id)
+            return await self._open(options)
+        await self._take(ref.id)
         try:
             return await self._again(ref.id, options)
         except BaseException:
@@ -79,25 +96,36 @@ class Warm:
             raise
 
     async def _again(self, session: str, options: Options) -> Kept:
-        kept = self._kept.pop(session, None)
+        kept = self._kept.get(session)
         if kept is not None and kept.fits(options):
-            kept.busy = True
-            self._kept[session] = kept
-            await kept.conversation.adopt(options)
+            kept.take()
+            try:
+                await kept.conversation.adopt(options)
+            except BaseException:
+                kept.busy = False
+                raise
             return kept
-        if kept is not None:
-            await self._close(kept)
+        await self._gone(session)
         return await self._open(options)
 
     def release(self, kept: Kept) -> None:
         """Give one back; those beyond the bound are closed, the longest unused first."""
         kept.busy = False
+        kept.free.set()
         kept.used = time.monotonic()
         session = kept.conversation.ref.id
         self._taken.discard(session)
         if self._kept.get(session) is kept:
             self._kept[session] = self._kept.pop(session)  # the last used stands last
         self._shrink()
+
+    async def drop(self, session: str) -> None:
+        """Close the conversation of a session that is about to go; raises SessionBusyError while somebody here has it."""
+        await self._take(session)
+        try:
+            await self._gone(session)
+        finally:
+            self._taken.discard(session)
 
     async def tend(self) -> None:
         """Close what has been idle for too long, until cancelled."""
@@ -106,41 +134,71 @@ class Warm:
             self._shrink(unused_since=time.monotonic() - self._seconds)
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all of them; one that is being opened is closed as soon as it is open."""
         self._closing = True
-        for kept in list(self._kept.values()):
-            await self._close(kept)
+        for session in [*self._kept]:
+            self._let_go(session)
+        for kept in [*self._leaving.values()]:
+            await kept.gone.wait()
+
+    async def _take(self, session: str) -> None:
+        """Take a session; one whose run has just ended is given back in a moment, although its end can be read already."""
+        while session in self._taken:
+            kept = self._kept.get(session)
+            if kept is not None and await kept.freed(None if kept.ends else MOMENT):
+                continue
+            raise SessionBusyError(
+                f"a run goes on in the session {session}",
+                kept="it was not touched",
+                next="steer or cancel that run, or wait until it ends",
+            )
+        self._taken.add(session)
 
     def _shrink(self, *, unused_since: float = 0.0) -> None:
         """Close those without work that are too many, or whose last use was before a moment of the monotonic clock."""
-        idle = [kept for kept in self._kept.values() if not kept.at_work]  # the longest unused stands first
-        for number, kept in enumerate(idle):
-            if len(idle) - number <= self._most and kept.used >= unused_since:
+        many = len(self._kept) - sum(session in self._kept for session in self._taken) - self._most
+        for kept in list(self._kept.values()) if many > 0 or unused_since else ():  # the longest unused stands first
+            if many <= 0 and kept.used >= unused_since:
                 break
-            del self._kept[kept.conversation.ref.id]
-            kept.leave.set()
+            if not kept.at_work:
+                self._let_go(kept.conversation.ref.id)
+                many -= 1
+
+    def _let_go(self, session: str) -> None:
+        """Have one closed by the task that opened it; until it is `gone`, its session is not opened again."""
+        kept = self._leaving[session] = self._kept.pop(session)
+        kept.leave.set()
+
+    async def _gone(self, session: str) -> None:
+        """Close the one of a session, and wait for it; one that is being closed already is waited for as well."""
+        if session in self._kept:
+            self._let_go(session)
+        if leaving := self._leaving.get(session):
+            await leaving.gone.wait()
 
     async def _open(self, options: Options) -> Kept:
         ready: asyncio.Future[Kept] = asyncio.get_running_loop().create_future()
         self._app.group.create_task(self._keep(options, ready))
-        kept = await ready
-        self._kept[kept.conversation.ref.id] = kept
-        return kept
-
-    async def _close(self, kept: Kept) -> None:
-        self._kept.pop(kept.conversation.ref.id, None)
-        kept.leave.set()
-        await kept.gone.wait()
+        try:
+            return await ready
+        except asyncio.CancelledError:
+            if not ready.cancelled() and ready.exception() is None:  # it was opened in the same moment
+                self.release(ready.result())
+            raise
 
     async def _keep(self, options: Options, ready: "asyncio.Future[Kept]") -> None:
         """Hold one open until it is to be closed; a failure to open it is the waiting caller's."""
         kept: Kept | None = None
         try:
             async with open_conversation(self._app, options) as conversation:
-                kept = Kept(conversation, options)
                 if ready.cancelled():
                     return
+                kept = Kept(conversation, options)
+                self._kept[conversation.ref.id] = kept
+                self._taken.add(conversation.ref.id)
                 ready.set_result(kept)
+                if self._closing:
+                    self._let_go(conversation.ref.id)
                 await kept.leave.wait()
         except Exception as error:
             if ready.done():
@@ -149,6 +207,14 @@ class Warm:
                 ready.set_exception(error)
         finally:
             if kept:
-                kept.gone.set()
+                self._away(kept)
             if not ready.done():
                 ready.cancel()
+
+    def _away(self, kept: Kept) -> None:
+        """It is closed, whoever asked for that."""
+        session = kept.conversation.ref.id
+        for known in (self._kept, self._leaving):
+            if known.get(session) is kept:
+                del known[session]
+        kept.gone.set()

@@ -69,13 +69,17 @@ class Opened(Stamp, frozen=True, kw_only=True, tag="session.opened"):
 
 
 class Framed(Stamp, frozen=True, kw_only=True, tag="session.framed"):
-    """The system blocks and tool schemas in force from here on: the head of every request's prefix."""
+    """The system blocks and tool schemas in force from here on: the head of every request's prefix.
+
+    `instructed` says that the blocks hold instructions of the one who asked.
+    """
 
     system: tuple[str, ...]
     tools: tuple[ToolSchema, ...]
     model: str = ""
     wire: str = ""
     why: str = "start"
+    instructed: bool = False
 
 
 class Titled(Stamp, frozen=True, kw_only=True, tag="session.titled"):
@@ -260,7 +264,7 @@ class Notice(Stamp, frozen=True, kw_only=True, tag="notice"):
 
 
 class RunEnded(Stamp, frozen=True, kw_only=True, tag="run.ended"):
-    """The last fact of a run."""
+    """The last fact of a run; `cause` is the class of the error that ended it, such as `RateLimitError`, where that is known."""
 
     stop: str
     text: str = ""
@@ -268,6 +272,7 @@ class RunEnded(Stamp, frozen=True, kw_only=True, tag="run.ended"):
     usage: Usage = Usage()
     cost_usd: float | None = None
     error: str | None = None
+    cause: str = ""
     seconds: float = 0.0
 
 

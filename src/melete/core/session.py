@@ -80,6 +80,32 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     size: int = 0
 
 
+class RunInfo(Struct, frozen=True, kw_only=True):
+    """One run in a listing: without an end it goes on now (`running`, as the lock says), or was cut off."""
+
+    id: str
+    session: str
+    owner: str = ""
+    seq: int = 0
+    started: datetime
+    ended: datetime | None = None
+    stop: str = ""
+    steps: int = 0
+    seconds: float = 0.0
+    surface: str = ""
+    provider: str = ""
+    model: str = ""
+    running: bool = False
+
+
+class WhichRuns(Struct, frozen=True, kw_only=True):
+    """Which runs: empty fields leave all in. `stops` are values of `Stop`, an empty one for runs that have no end."""
+
+    owner: str = ""
+    session: str = ""
+    stops: tuple[str, ...] = ()
+
+
 class Which(Struct, frozen=True, kw_only=True):
     """Which sessions, or messages of them: empty fields leave all in.
 
@@ -116,6 +142,7 @@ class Query(Struct, frozen=True, kw_only=True):
 
 
 ALL = Which()
+ALL_RUNS = WhichRuns()
 
 
 class Hit(Struct, frozen=True, kw_only=True):
@@ -240,6 +267,10 @@ class Store(Protocol):
 
     async def of_run(self, run: str, *, owner: str = "") -> SessionRef:
         """The session that a run with this id belongs to; raises SessionNotFoundError."""
+        ...
+
+    async def runs(self, which: WhichRuns = ALL_RUNS, *, limit: int = 50, offset: int = 0) -> Sequence[RunInfo]:
+        """Runs, the last begun first."""
         ...
 
     async def unfinished(self, surfaces: Sequence[str]) -> Sequence[tuple[SessionRef, str]]:

@@ -232,6 +232,13 @@ ASKED: tuple[Rule, ...] = (
         example="echo 'alias x=y' >> ~/.bashrc",
     ),
     Rule(
+        id="server-keys",
+        words=("keys",),
+        pattern=rf"\bserve\s(?:{ARGUMENTS}\s)?keys\s(?:{ARGUMENTS}\s)?(?:add|rotate|remove){END}",
+        reason="makes or takes away keys to this agent's own server",
+        example="melete serve keys add guest --scope admin",
+    ),
+    Rule(
         id="containers",
         words=("docker", "podman", "nerdctl", "kubectl", "oc ", "helm", "terraform", "aws", "gcloud"),
         pattern=_runs(

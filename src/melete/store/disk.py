@@ -34,6 +34,8 @@ def storage_error(error: OSError, doing: str, *, kept: str) -> StorageError:
 
 def make_folder(path: Path) -> None:
     """Make a private folder and those above it; raises StorageError."""
+    if path.is_dir():
+        return
     try:
         missing = [folder for folder in (path, *path.parents) if not folder.exists()]
         for folder in reversed(missing):

@@ -18,16 +18,19 @@ from melete.core.plugin import Lazy
 from melete.core.ports import Clock
 from melete.core.session import (
     ALL,
+    ALL_RUNS,
     Hit,
     InboxMessage,
     Line,
     Problem,
     Query,
     Receipt,
+    RunInfo,
     Session,
     SessionInfo,
     SessionRef,
     Which,
+    WhichRuns,
 )
 from melete.store import adding, delivery, lines, verify, watch
 from melete.store.aside import aside_path
@@ -258,6 +261,10 @@ class FileStore:
         if found is None:
             raise SessionNotFoundError(f"there is no run {run!r}", next="see `melete sessions list`")
         return found
+
+    async def runs(self, which: WhichRuns = ALL_RUNS, *, limit: int = 50, offset: int = 0) -> Sequence[RunInfo]:
+        """Runs, the last begun first."""
+        return await self._ask(lambda tables: tables.runs(which, limit=limit, offset=offset))
 
     async def unfinished(self, surfaces: Sequence[str]) -> Sequence[tuple[SessionRef, str]]:
         """Sessions whose last run, begun on one of the surfaces, has no end although nobody owns them; with that run's id."""

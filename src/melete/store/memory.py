@@ -13,23 +13,26 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from melete.core.errors import SessionBusyError, SessionNotFoundError, StoreError
-from melete.core.event import Fact, Opened, Titled
+from melete.core.event import Fact, Opened, RunStarted, Titled
 from melete.core.message import Usage
 from melete.core.plugin import Lazy
 from melete.core.policy import Allowance
 from melete.core.ports import Clock, Day
 from melete.core.session import (
     ALL,
+    ALL_RUNS,
     Hit,
     InboxMessage,
     Line,
     Problem,
     Query,
     Receipt,
+    RunInfo,
     Session,
     SessionInfo,
     SessionRef,
     Which,
+    WhichRuns,
 )
 from melete.core.transcript import Transcript
 from melete.store import adding, lines, spending
@@ -174,6 +177,10 @@ class MemoryStore:
             raise SessionNotFoundError(f"there is no run {run!r}", next=LOOK_FOR)
         return found
 
+    async def runs(self, which: WhichRuns = ALL_RUNS, *, limit: int = 50, offset: int = 0) -> Sequence[RunInfo]:
+        """Runs, the last begun first."""
+        return [self._now_run(row) for row in self._recall().runs(which, limit=limit, offset=offset)]
+
     async def unfinished(self, surfaces: Sequence[str]) -> Sequence[tuple[SessionRef, str]]:
         """Sessions whose last run, begun on one of the surfaces, has no end although nobody owns them; with that run's id."""
         return [(ref, run) for ref, run in self._recall().unfinished(surfaces) if not self._rooms[ref.id].owned]
@@ -282,6 +289,11 @@ class MemoryStore:
         room = self._rooms[row.id]
         size = sum(len(encode_fact(fact)) for fact in room.facts)
         return msgspec.structs.replace(row, running=room.owned, size=size)
+
+    def _now_run(self, row: RunInfo) -> RunInfo:
+        room = self._rooms[row.session]
+        last = next(fact.run for fact in reversed(room.facts) if isinstance(fact, RunStarted))
+        return msgspec.structs.replace(row, running=room.owned and row.ended is None and row.id == last)
 
     def _latest_first(self) -> Sequence[Room]:
         return sorted(self._rooms.values(), key=lambda room: room.facts[-1].at, reverse=True)

@@ -12,7 +12,7 @@ import msgspec
 
 from melete.core.plugin import Lazy
 from melete.core.ports import Clock
-from melete.core.session import Hit, Query, SessionInfo, SessionRef, Which
+from melete.core.session import Hit, Query, RunInfo, SessionInfo, SessionRef, Which, WhichRuns
 from melete.store import tables
 from melete.store.catchup import OnProgress, Projection
 from melete.store.derived import Derived
@@ -79,6 +79,12 @@ class Answers(ABC):
     def of_run(self, run: str, owner: str) -> SessionRef | None:
         """The session of a run."""
         return self._tables.use(lambda database: tables.of_run(database, run, owner=owner))
+
+    def runs(self, which: WhichRuns, *, limit: int, offset: int) -> "Sequence[RunInfo]":
+        """Runs, the last begun first."""
+        return self._tables.use(
+            lambda database: tables.runs(database, which, folder=self._folder, limit=limit, offset=offset)
+        )
 
     def unfinished(self, surfaces: "Sequence[str]") -> "Sequence[tuple[SessionRef, str]]":
         """Sessions whose last run, begun on one of the surfaces, has no end, with its id."""

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from melete.core.event import Fact
 from melete.core.message import Usage
-from melete.core.session import ALL, SessionInfo, SessionRef, Which
-from melete.store.conditions import marks, of_sessions
+from melete.core.session import ALL, RunInfo, SessionInfo, SessionRef, Which, WhichRuns
+from melete.store.conditions import Conditions, marks, of_sessions
 from melete.store.fold import LATEST, Fold, Row, Run, seconds
 from melete.store.log import is_locked
 from melete.store.sqlite import Database
@@ -251,6 +251,38 @@ def of_run(database: Database, run: str, *, owner: str) -> SessionRef | None:
     return SessionRef(id=found[0][0], owner=found[0][1]) if found else None
 
 
+RUN = ("run", "session", "owner", "seq", "started", "ended", "stop", "steps", "seconds", "surface", "provider", "model")
+
+
+def runs(database: Database, which: WhichRuns, *, folder: Path, limit: int, offset: int) -> list[RunInfo]:
+    """Runs, the last begun first."""
+    columns = ", ".join(f"{'s' if name == 'owner' else 'r'}.{name}" for name in RUN)
+    last = "r.ended IS NULL AND r.seq = (SELECT max(seq) FROM runs WHERE session = r.session)"
+    need = Conditions()
+    if which.owner:
+        need.need("s.owner = ?", which.owner)
+    if which.session:
+        need.need("r.session = ?", which.session)
+    if which.stops:
+        need.need(f"r.stop IN ({marks(which.stops)})", *which.stops)
+    rows = database.read(
+        f"SELECT {columns}, {last} FROM runs r JOIN sessions s ON s.id = r.session "  # noqa: S608 - all of it ours
+        f"WHERE {' AND '.join(need.parts) or '1'} ORDER BY r.started DESC, r.session DESC, r.seq DESC LIMIT ? OFFSET ?",
+        (*need.values, limit, offset),
+    )
+    return [_run(row, folder) for row in rows]
+
+
+def _run(row: tuple[Any, ...], folder: Path) -> RunInfo:
+    """A row as a value; raises ValidationError for one that makes no sense."""
+    values: dict[str, Any] = dict(zip(RUN, row, strict=False))
+    values["id"] = values.pop("run")
+    values["started"] = moment(values["started"])
+    values["ended"] = None if values["ended"] is None else moment(values["ended"])
+    values["running"] = bool(row[-1]) and is_locked(folder / f"{values['session']}.log")
+    return msgspec.convert(values, RunInfo)
+
+
 def unfinished(database: Database, surfaces: Sequence[str]) -> list[tuple[SessionRef, str]]:
     """Sessions whose last run was begun on one of the surfaces and has no end, with its id."""
     asked = (
@@ -258,4 +290,6 @@ def unfinished(database: Database, surfaces: Sequence[str]) -> list[tuple[Sessio
         "WHERE r.ended IS NULL AND r.surface IN (SELECT value FROM json_each(?)) "
         "AND r.seq = (SELECT max(seq) FROM runs WHERE session = s.id) ORDER BY r.started"
     )
-    return [(SessionRef(id=id, owner=owner), run) for id, owner, run in database.read(asked, (json.dumps(list(surfaces)),))]
+    return [
+        (SessionRef(id=id, owner=owner), run) for id, owner, run in database.read(asked, (json.dumps(list(surfaces)),))
+    ]

@@ -186,5 +186,6 @@ def test_an_editor_that_is_missing_or_fails_is_said(home: Home) -> None:
 def test_schemas_of_settings_and_events() -> None:
     assert "Settings" in config_edit.schema()["$defs"]
     assert "run.ended" in str(config_edit.schema("events"))
-    with pytest.raises(UsageError, match="settings or events"):
+    assert "/v1/runs" in config_edit.schema("openapi")["paths"]
+    with pytest.raises(UsageError, match="settings, events or openapi"):
         config_edit.schema("x")

@@ -255,7 +255,7 @@ def test_a_follower_sees_each_fact_once_and_ends_with_the_session(given: Given) 
             seen.append(fact.seq)
 
         async def follow() -> None:
-            async with aclosing(store.follow(ref, after=4)) as facts:  # type: ignore[type-var]
+            async with aclosing(store.follow(ref, after=4)) as facts:
                 async for fact in facts:
                     see(fact)
 

@@ -4,19 +4,23 @@ import logging
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route as Path
 
 from melete.app.serve import Server
 from melete.core.errors import MeleteError
 from melete.surfaces.api.answers import JSON
+from melete.surfaces.api.chat_history import Recent
 from melete.surfaces.api.errors import FAILED, ApiError, encoded, refusal
 from melete.surfaces.api.gate import Gate
+from melete.surfaces.api.openapi import encoder
 from melete.surfaces.api.route import Handler
 from melete.surfaces.api.routes import ROUTES
 
 log = logging.getLogger("melete.api")
+GONE = 499
+"""What is noted for a client that left in the middle of its request; nobody reads it."""
 CODES = {404: ("not_found", "there is no such route"), 405: ("method_not_allowed", "the route has no such method")}
 
 
@@ -28,7 +32,10 @@ def application(server: Server) -> Starlette:
     )
     made.router.redirect_slashes = False
     made.state.server = server
+    made.state.recent = Recent()
+    made.state.document = encoder(ROUTES)
     made.add_middleware(Gate, server=server)
+    made.middleware_stack = made.build_middleware_stack()  # now: what is wrong with the settings shows at the start
     return made
 
 
@@ -43,6 +50,8 @@ def _told(handler: Handler) -> Handler:
             if found.status >= FAILED:
                 log.warning("%s %s: %s", request.method, request.url.path, error)
             return _answered(found, request)
+        except ClientDisconnect:
+            return Response(status_code=GONE)
         except Exception as error:
             log.exception("%s %s failed", request.method, request.url.path)
             kind = type(error).__name__

@@ -68,7 +68,7 @@ STATUSES: tuple[tuple[type[MeleteError], int, str], ...] = (
     (SessionBusyError, 409, "session_busy"),
     (SessionNotFoundError, 404, "not_found"),
     (NoModelError, 503, "no_model"),
-    (ConfigError, 400, "invalid_configuration"),
+    (ConfigError, 422, "invalid_configuration"),
     (UsageError, 400, "invalid_request"),
     (LimitError, 429, "limit_reached"),
     (StoreError, 500, "storage_failed"),

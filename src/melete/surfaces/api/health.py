@@ -61,5 +61,12 @@ def _resident() -> int | None:
 ROUTES = (
     Route(method="GET", path="/health", handler=health, tag="server", scope="", public=True, gives=Health),
     Route(method="GET", path="/v1/health", handler=health, tag="server", scope="", public=True, gives=Health),
-    Route(method="GET", path="/metrics", handler=metrics, tag="server", scope="metrics"),
+    Route(
+        method="GET",
+        path="/metrics",
+        handler=metrics,
+        tag="server",
+        scope="metrics",
+        media=("text/plain", "application/openmetrics-text"),
+    ),
 )

@@ -5,6 +5,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any
 
+import h11
 from starlette.types import ASGIApp
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,6 +16,8 @@ from melete.surfaces.api.errors import ApiError, encoded
 
 HEAD_SECONDS = 15.0
 """Within which the head of a request has to be there, from the connection's first moment or the request's first byte on."""
+BODY_SECONDS = 120.0
+"""Within which the body of a request has to follow its head."""
 UNREAD_SECONDS = 60.0
 """For which a client may read nothing of what is sent to it."""
 KEEP_SECONDS = 60
@@ -27,29 +30,31 @@ class Protocol(H11Protocol):
     """HTTP/1.1 with deadlines for the head of a request and for a client that does not read."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _awaited = ""
     _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """A client is there: its first request is expected soon."""
         super().connection_made(transport)
-        self._expect()
+        self._await("head")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
-        self._stop()
+        self._await("")
         if self._unread:
             self._unread.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come: of a head that must be whole soon, or of a body."""
-        waiting = not self.cycle or self.cycle.response_complete
-        if waiting and self._deadline is None:
-            self._expect()
-        before = self.cycle
+        """Bytes have come: the rest of a head, or of a body, is to follow soon."""
         super().data_received(data)
-        if self.cycle is not before:
-            self._stop()
+        theirs = self.conn.their_state
+        if theirs is h11.SEND_BODY:
+            self._await("body")
+        elif theirs is h11.IDLE and self.conn.trailing_data[0]:
+            self._await("head")
+        else:
+            self._await("")
 
     def pause_writing(self) -> None:
         """The client does not read: for a while that is borne."""
@@ -69,18 +74,15 @@ class Protocol(H11Protocol):
         self.transport.write(f"{head}connection: close\r\n\r\n".encode() + body)
         self.transport.close()
 
-    def _expect(self) -> None:
-        self._deadline = self.loop.call_later(HEAD_SECONDS, self._too_slow)
-
-    def _stop(self) -> None:
+    def _await(self, what: str) -> None:
+        """Wait for the rest of a `head` or `body` from now on, unless it is waited for already; empty waits for nothing."""
+        if what == self._awaited:
+            return
         if self._deadline:
             self._deadline.cancel()
-            self._deadline = None
-
-    def _too_slow(self) -> None:
-        self._deadline = None
-        if not self.transport.is_closing():
-            self.transport.abort()
+        self._awaited = what
+        seconds = {"head": HEAD_SECONDS, "body": BODY_SECONDS}.get(what)
+        self._deadline = self.loop.call_later(seconds, self.transport.abort) if seconds else None
 
 
 class Http(Uvicorn):

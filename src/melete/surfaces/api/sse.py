@@ -1,31 +1,45 @@
 """Events of runs as server-sent events: `id` is `seq.sub`, `event` the type, `data` the event as JSON."""
 
+import logging
 import re
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import msgspec
 
-from melete.app.events import START, Place, place
+from melete.app.events import START, Batch, Place, place
+from melete.core.errors import StoreError
 from melete.core.event import Event
 from melete.surfaces.api.errors import ApiError
 
+log = logging.getLogger("melete.api")
 COMMENT = b": still here\n\n"
-_PLACE = re.compile(r"(\d{1,15})(?:\.(\d{1,15}))?")
+_PLACE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,15}))?")
 
 
-def frame(event: Event, redact: Callable[[str], str]) -> bytes:
-    """One event as it is sent; known secrets are taken out."""
+def frame(event: Event) -> str:
+    """One event as it is sent."""
     seq, sub = place(event)
-    data = redact(msgspec.json.encode(event).decode())
-    return f"id: {seq}.{sub}\nevent: {event.__struct_config__.tag}\ndata: {data}\n\n".encode()
+    return f"id: {seq}.{sub}\nevent: {event.__struct_config__.tag}\ndata: {msgspec.json.encode(event).decode()}\n\n"
 
 
-async def frames(events: AsyncGenerator[Event | None], redact: Callable[[str], str]) -> AsyncGenerator[bytes]:
-    """The events as they are sent; a comment for each silence."""
-    async with aclosing(events):
-        async for event in events:
-            yield COMMENT if event is None else frame(event, redact)
+async def frames(batches: AsyncGenerator[Batch], redact: Callable[[str], str]) -> AsyncGenerator[bytes]:
+    """The events as they are sent, known secrets taken out; a comment for each silence.
+
+    It ends early when there is nothing to read any more.
+    """
+    try:
+        async with aclosing(batches):
+            async for batch in batches:
+                yield redact("".join(map(frame, batch))).encode() if batch else COMMENT
+    except StoreError as error:  # the session was deleted: the head is sent, and says nothing of it
+        log.warning("a stream of events ends: %s", error)
+
+
+def ahead() -> ApiError:
+    """What a reader is told that wants to go on behind an event that has not happened."""
+    what = "Last-Event-ID is ahead of the stream: there is no such event"
+    return ApiError(400, "event_id_ahead", what, next="leave it out to read from the beginning")
 
 
 def after(last: str) -> Place:

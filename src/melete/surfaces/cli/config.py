@@ -91,9 +91,9 @@ def path() -> int:
 
 
 @config.command()
-@click.argument("what", default="settings", metavar="[settings|events]")
+@click.argument("what", default="settings", metavar="[settings|events|openapi]")
 def schema(what: str) -> int:
-    """Print the JSON Schema of the settings or of the events."""
+    """Print the JSON Schema of the settings or of the events, or the OpenAPI document of the HTTP API."""
     out(msgspec.json.format(msgspec.json.encode(config_edit.schema(what)), indent=2).decode() + "\n")
     return 0
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 import msgspec
+from msgspec import structs
 
 from melete.app.serve import Server, make_server
 from melete.app.serve import serve as run_services
@@ -39,10 +40,13 @@ def serve(
     It listens on 127.0.0.1:8642 unless server.host and server.port say otherwise. The first Ctrl-C lets running work end, the
     second ends at once.
     """
+    root = ctx.find_root()
+    if profile:
+        root.obj = structs.replace(root.obj, profile=profile)
     if ctx.invoked_subcommand is not None:
         return 0
     flags = {"server.host": host, "server.port": port, **{FLAGS[name]: given[name] for name in FLAGS}}
-    loaded = load(flags, profile=profile or profile_here())
+    loaded = load(flags, profile=profile_here())
     for warning in loaded.warnings:
         err(f"melete: warning: {visible(warning)}\n")
 

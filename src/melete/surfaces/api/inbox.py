@@ -1,0 +1,38 @@
+"""What is said to a run or a session from outside, whichever process runs it: steering, answers and cancels."""
+
+from collections.abc import Mapping
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from melete.app.service import Kind, inbox_message, send
+from melete.core.session import SessionRef
+from melete.core.transcript import Transcript
+from melete.surfaces.api.answers import answer, server_of
+from melete.surfaces.api.errors import ApiError
+from melete.surfaces.api.run_types import Delivered
+
+SURFACE = "api"
+PATIENCE: Mapping[Kind, float] = {"steer": 1.5, "queue": 0.5, "answer": 5.0, "cancel": 5.0}
+"""Seconds to wait for what becomes of a message: a step may last long, answers and cancels act at once."""
+LONGEST = 1_000_000
+"""Characters of one message."""
+
+
+async def deliver(request: Request, ref: SessionRef, kind: Kind, *, text: str = "", question: str = "") -> Response:
+    """Send a message and answer what became of it; raises ApiError for a cancel that finds nothing to stop."""
+    app = server_of(request).app
+    if len(text) > LONGEST:
+        raise ApiError(422, "too_long", f"the message is longer than {LONGEST:,} characters", next="send less")
+    message = inbox_message(app, kind, text=text, question=question, surface=SURFACE)
+    receipt = await send(app, ref, message, wait=PATIENCE[kind])
+    if kind == "answer" and receipt.status == "expired" and await _answered(request, ref, question):
+        return answer(Delivered(status="lost"))
+    if kind == "cancel" and receipt.status == "expired":
+        raise ApiError(409, "run_over", f"nothing runs in the session {ref.id}", next="nothing was cancelled")
+    return answer(Delivered(status=receipt.status, seq=receipt.seq))
+
+
+async def _answered(request: Request, ref: SessionRef, question: str) -> bool:
+    """Whether somebody's answer has decided a question."""
+    return question in Transcript(await server_of(request).app.store.facts(ref)).answered
