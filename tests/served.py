@@ -138,6 +138,36 @@ class Served:
         return answer.json()
 
 
+class Terminal:
+    """A command that prints events as JSON lines, such as `melete run --json PROMPT`, in the home of a server's person."""
+
+    def __init__(self, server: Served, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "melete", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=server.variables(),
+            cwd=server.home,
+        )
+        self.events: list[dict[str, Any]] = []
+
+    def first(self, kind: str) -> dict[str, Any]:
+        """Read up to the first event of a type and return it."""
+        assert self.process.stdout is not None
+        while line := self.process.stdout.readline():
+            self.events.append(msgspec.json.decode(line))
+            if self.events[-1]["type"] == kind:
+                return self.events[-1]
+        raise AssertionError(f"no {kind} came: {self.events}")
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Everything up to its end."""
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        self.events += [msgspec.json.decode(line) for line in out.splitlines()]
+        return self.events
+
+
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """A server-sent event: its id, its name, and its data decoded (None where it is no JSON, such as `[DONE]`)."""
 
@@ -182,6 +212,7 @@ def served(
             env=variables(home, model, **env),
             cwd=home,
         )
+    server: Served | None = None
     try:
         server = Served(home, process, _address(process, home), model=model)
         yield server
@@ -190,6 +221,8 @@ def served(
         assert not mine or status in (0, 128 + signal.SIGTERM), f"it ended with {status}: {server.said}"
         assert not any(text in server.said for text in COMPLAINTS), server.said
     finally:
+        if server is not None:
+            server.client.close()
         if process.poll() is None:
             process.kill()
         process.wait(PATIENCE)

@@ -10,7 +10,7 @@ import pytest
 
 from melete.testing import ScriptedModel
 from tests.playing import play, wait_until, waits
-from tests.served import PATIENCE, Served, served
+from tests.served import PATIENCE, Served, Terminal, served
 from tests.story.cli import MELETE
 from tests.story.cli import Terminal as Screen
 
@@ -19,36 +19,6 @@ from tests.story.cli import Terminal as Screen
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with ScriptedModel(play) as model, served(tmp_path_factory.mktemp("person"), model) as found:
         yield found
-
-
-class Terminal:
-    """`melete run --json PROMPT` in the home of the server's person; `first` is its first event of a type."""
-
-    def __init__(self, server: Served, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [*MELETE, *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=server.variables(),
-            cwd=server.home,
-        )
-        self.events: list[dict[str, Any]] = []
-
-    def first(self, kind: str) -> dict[str, Any]:
-        """Read up to the first event of a type."""
-        assert self.process.stdout is not None
-        while line := self.process.stdout.readline():
-            self.events.append(msgspec.json.decode(line))
-            if self.events[-1]["type"] == kind:
-                return self.events[-1]
-        raise AssertionError(f"no {kind} came: {self.events}")
-
-    def rest(self) -> list[dict[str, Any]]:
-        """Everything up to its end."""
-        out, _ = self.process.communicate(timeout=PATIENCE)
-        self.events += [msgspec.json.decode(line) for line in out.splitlines()]
-        return self.events
 
 
 def command(server: Served, *words: str) -> dict[str, Any]:

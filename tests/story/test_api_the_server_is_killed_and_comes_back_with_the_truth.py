@@ -8,9 +8,8 @@ import pytest
 
 from melete.testing import ScriptedModel
 from tests.playing import play, wait_until, waits
-from tests.served import PATIENCE, Sent, Served, served
+from tests.served import PATIENCE, Sent, Served, Terminal, served
 from tests.story.homes import configure
-from tests.story.test_api_a_run_is_reached_from_whichever_process import Terminal
 
 
 @pytest.fixture
@@ -80,7 +79,7 @@ def test_a_run_that_was_cut_off_has_an_end_and_goes_on_as_another(home: Path) ->
 def test_a_run_that_was_cut_off_while_its_model_wrote_goes_on(home: Path) -> None:
     with ScriptedModel(play) as model:
         with served(home, model) as server:
-            begun, read = cut_off(server, "slow 0.2", "text.delta")
+            begun, read = cut_off(server, "slow 0.05", "text.delta")
         assert not read[-1].id.endswith(".0")
         with served(home, model) as server:
             rest = server.events(f"/v1/runs/{begun['id']}/events", after=read[-1].id)
@@ -92,7 +91,7 @@ def test_a_run_that_was_cut_off_while_its_model_wrote_goes_on(home: Path) -> Non
 def test_its_limits_its_tools_and_its_model_are_kept(home: Path) -> None:
     with ScriptedModel(play) as model:
         with served(home, model) as server:
-            wanted: dict[str, Any] = {"max_steps": 7, "toolsets": ["files"], "model": "other-model", "budget_usd": 3.5}
+            wanted: dict[str, Any] = {"max_steps": 7, "toolsets": ["file"], "model": "other-model", "budget_usd": 3.5}
             begun = server.run("slow 0.5", **wanted)
             wait_until(lambda: len(model.requests) == 1)
             server.kill()
@@ -102,7 +101,7 @@ def test_its_limits_its_tools_and_its_model_are_kept(home: Path) -> None:
             server.client.post(f"/v1/runs/{new}/cancel")
             server.ended(new)
     assert (first["model"], first["max_steps"]) == (second["model"], second["max_steps"]) == ("other-model", 7)
-    assert {"toolsets": "files", "budget_usd": "3.5"}.items() <= second["about"].items()
+    assert {"toolsets": "file", "budget_usd": "3.5"}.items() <= second["about"].items()
     one, other = (request.json for request in model.requests[:2])
     assert one["tools"] == other["tools"]
     assert one["model"] == other["model"] == "other-model"

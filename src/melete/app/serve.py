@@ -7,6 +7,7 @@ what has not ended after `server.drain_seconds` is cancelled with its results st
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from socket import AF_UNIX, socket
 from typing import Any
@@ -20,12 +21,16 @@ from melete.app.scheduler import make_jobs
 from melete.app.server_keys import Keys
 from melete.app.supervisor import Supervisor
 from melete.app.telemetry import tracing
+from melete.app.toolsets import open_tools
 from melete.app.warm import Warm
 from melete.app.wire import Melete
+from melete.core.errors import MeleteError
 from melete.core.plugin import Lazy
-from melete.core.ports import Service
+from melete.core.ports import Opener, Service
 
 log = logging.getLogger("melete.serve")
+ANSWERS = "api"
+"""The service that answers requests, and says when it does."""
 _metrics: Lazy[Callable[..., Any]] = Lazy("melete.app.metrics:Metrics")
 
 
@@ -89,9 +94,11 @@ async def serve(
                 group.create_task(server.runs.warm.tend()),
                 group.create_task(supervisor.stay_alive()),
             ]
-            await server.ready.wait()
+            if ANSWERS in names:
+                await server.ready.wait()
             supervisor.tell("READY=1")
             told(server)
+            own.append(group.create_task(_prepare(app)))
             own.append(group.create_task(recover(server.runs, resume=settings.server.interrupted == "resume")))
             await server.stop.wait()
             supervisor.tell("STOPPING=1")
@@ -103,6 +110,18 @@ async def serve(
                 task.cancel()
     finally:
         await server.runs.warm.aclose()
+
+
+async def _prepare(app: Melete) -> None:
+    """Load what the first run needs before it comes; what stands in the way is told to whoever asks for a run."""
+    try:
+        async with AsyncExitStack() as stack:
+            await open_tools(app, stack)
+            opener: Opener = app.registry.get("environments", app.loaded.settings.env.default)
+            await opener(str(app.loaded.home.root.parent), variables=app.loaded.environ).aclose()
+            app.models.shared()
+    except (MeleteError, OSError) as error:
+        log.info("nothing could be prepared for the first run: %s", error)
 
 
 def host_of(given: socket) -> str:

@@ -70,5 +70,8 @@ def _tell(server: Server, *, as_json: bool) -> None:
     if as_json:
         out(msgspec.json.encode({"type": "serve.ready", "addresses": server.addresses}).decode() + "\n")
         return
+    if not server.addresses:
+        err("melete: at work, without an address for requests; stop with Ctrl-C\n")
+        return
     key = "no key is needed from this machine" if server.keys.open else "a key is needed"
     err(f"melete: serving on {', '.join(server.addresses)} ({key}); stop with Ctrl-C\n")
