@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from melete.app import commands as slash
-from melete.app import settings
+from melete.app import sections, settings
 from melete.app.context_report import schema_bytes
 from melete.app.keys import Key
 from melete.app.plugins import BUILT_IN, registry
@@ -234,7 +234,7 @@ def _of_section(section: str, first: Key) -> str:
 
 
 def _section(name: str) -> Any:
-    return typing.get_type_hints(settings.Settings)[name]
+    return typing.get_type_hints(sections.Settings)[name]
 
 
 def _setting_default(key: Key) -> str:

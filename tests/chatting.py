@@ -15,7 +15,9 @@ _seen: dict[str, int] = {}
 
 
 def answer(body: dict[str, Any], index: int) -> Reply | str:
-    """The reply to the first word of the last message of a user."""
+    """The reply to the first words of the last message of a user."""
+    if index == 0:  # another model begins
+        _seen.clear()
     messages = body["messages"]
     last = max(n for n, message in enumerate(messages) if message["role"] == "user")
     words = text_of(messages[last])

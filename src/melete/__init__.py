@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from melete.app.opening import Options as Options
+    from melete.app.sections import Settings as Settings
     from melete.app.service import Conversation as Conversation
     from melete.app.service import open_conversation as open_conversation
-    from melete.app.settings import Settings as Settings
     from melete.app.settings import load as load
     from melete.app.wire import Melete as Melete
     from melete.app.wire import open_melete as open_melete
@@ -53,8 +53,9 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "melete.app.opening": ("Options",),
+    "melete.app.sections": ("Settings",),
     "melete.app.service": ("Conversation", "open_conversation"),
-    "melete.app.settings": ("Settings", "load"),
+    "melete.app.settings": ("load",),
     "melete.app.wire": ("Melete", "open_melete"),
     "melete.core.errors": ("MeleteError",),
     "melete.core.event": ("Event", "Fact", "Question", "Reply", "RunEnded", "Stop"),

@@ -176,7 +176,7 @@ def test_what_was_removed_since_is_not_done_again(server: Served) -> None:
     assert code(post(server, "/v1/runs", body, name)) == (404, "not_found")
 
 
-@pytest.mark.parametrize("name", ["", " ", "a b", "x" * 256, "ü".encode().decode("latin-1")])
+@pytest.mark.parametrize("name", ["", "a b", "x" * 256, "ü".encode().decode("latin-1")])
 def test_a_name_that_is_none_is_refused(server: Served, name: str) -> None:
     headers = [(b"idempotency-key", name.encode("latin-1"))]
     answer = server.client.post("/v1/runs", json={"input": "say a"}, headers=headers)

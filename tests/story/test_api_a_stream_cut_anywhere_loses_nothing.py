@@ -15,7 +15,7 @@ from melete.testing import ScriptedModel
 from tests.playing import play, wait_until
 from tests.served import events_of, served
 
-CUTS = 150
+CUTS = 60
 MELETE = (sys.executable, "-m", "melete")
 
 

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,23 +117,21 @@ def test_no_route_answers_without_the_key_that_the_document_asks_for(server: Ser
     added = subprocess.run(command, env=variables(server.home), capture_output=True, text=True, timeout=60, check=True)
     figures = added.stdout.strip()
     for number, (method, path, operation) in enumerate(operations(found), 2):
-        ask = asker(server, method, path.replace("{id}", "x"), source=f"127.0.1.{number}")
         is_public = {} in operation["security"]
-        assert ask({}) == (200 if is_public else 401), f"{method} {path}"
-        assert ask(bearer(KEY[:-1])) == 401, f"{method} {path}"
         scopes = {scope for choice in operation["security"] for needed in choice.values() for scope in needed}
-        if scopes - {"metrics"}:
-            assert ask(bearer(figures)) == 403, f"{method} {path}"
+        with asker(server, method, path.replace("{id}", "x"), source=f"127.0.1.{number}") as ask:
+            assert ask({}) == (200 if is_public else 401), f"{method} {path}"
+            assert ask(bearer(KEY[:-1])) == 401, f"{method} {path}"
+            if scopes - {"metrics"}:
+                assert ask(bearer(figures)) == 403, f"{method} {path}"
 
 
-def asker(server: Served, method: str, path: str, *, source: str) -> Callable[[Mapping[str, str]], int]:
+@contextmanager
+def asker(server: Served, method: str, path: str, *, source: str) -> Iterator[Callable[[Mapping[str, str]], int]]:
     """Ask for a route with some headers, from an address of its own, since wrong keys are counted for each; returns the status."""
-
-    def ask(headers: Mapping[str, str]) -> int:
-        with httpx2.Client(transport=httpx2.HTTPTransport(local_address=source), trust_env=False) as client:
-            return client.request(method, f"{server.url}{path}", headers=dict(headers)).status_code
-
-    return ask
+    transport = httpx2.HTTPTransport(local_address=source, verify=False)  # nothing here is encrypted
+    with httpx2.Client(transport=transport, trust_env=False) as client:
+        yield lambda headers: client.request(method, f"{server.url}{path}", headers=dict(headers)).status_code
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -79,7 +79,7 @@ def test_a_run_that_was_cut_off_has_an_end_and_goes_on_as_another(home: Path) ->
 def test_a_run_that_was_cut_off_while_its_model_wrote_goes_on(home: Path) -> None:
     with ScriptedModel(play) as model:
         with served(home, model) as server:
-            begun, read = cut_off(server, "slow 0.05", "text.delta")
+            begun, read = cut_off(server, "slow 0.02", "text.delta")
         assert not read[-1].id.endswith(".0")
         with served(home, model) as server:
             rest = server.events(f"/v1/runs/{begun['id']}/events", after=read[-1].id)

@@ -37,6 +37,15 @@ def test_a_key_stands_alone_on_standard_output_and_nowhere_else(own_home: Path) 
     assert (row["name"], row["scopes"], row["active"]) == ("webui", ["chat", "jobs", "metrics"], True)
 
 
+def test_the_first_key_is_said_to_shut_the_server() -> None:
+    assert "asks everybody for a key" in keys("add", "one")[1]
+    assert "asks everybody" not in keys("add", "two")[1]
+
+
+def test_who_has_a_key_of_their_own_is_told_nothing_of_it() -> None:
+    assert "asks everybody" not in keys("add", "one", own="a-key-of-my-own-42")[1]
+
+
 def test_a_key_made_for_a_program_is_one_json_object() -> None:
     (made,) = lines(keys("add", "ci", "--json")[0])
     assert KEY.fullmatch(made["key"] + "\n")

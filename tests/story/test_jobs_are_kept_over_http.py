@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from melete.testing import ScriptedModel
+from melete.testing import Fault, ScriptedModel
 from tests.served import Served, served
 from tests.story.cli import melete
+from tests.story.homes import configure
 
 DRAFT = {"name": "Report", "prompt": "Sum it up.", "schedule": "0 9 * * MON-FRI"}
 
@@ -104,6 +105,13 @@ def history(server: Served, one: str, count: int) -> list[dict[str, Any]]:
             return rows
 
 
+def at_rest(server: Served, one: str) -> dict[str, Any]:
+    """The job once it does not run any more; the row of its end is stored a moment before."""
+    while (found := ask(server, "GET", one))["state"] == "running":
+        continue
+    return found
+
+
 def test_a_request_that_is_sent_again_does_nothing_twice(server: Served) -> None:
     jobs = [ask(server, "POST", "/api/jobs", DRAFT, status=201, Idempotency_Key="make-1") for _ in range(2)]
     assert jobs[0] == jobs[1]
@@ -121,9 +129,7 @@ def test_a_job_runs_when_it_is_due(server: Served) -> None:
     (row,) = history(server, f"/api/jobs/{job['id']}", 1)
     assert (row["status"], row["how"]) == ("ran", "schedule")
     one = f"/api/jobs/{job['id']}"
-    while (found := ask(server, "GET", one))["state"] == "running":
-        continue  # its row is stored a moment before
-    assert found["state"] == "finished"
+    assert at_rest(server, one)["state"] == "finished"
 
 
 def test_a_key_sees_its_own_jobs_only(server: Served) -> None:
@@ -157,3 +163,24 @@ def test_jobs_are_there_after_a_restart(tmp_path: Path) -> None:
             job = ask(first, "POST", "/api/jobs", DRAFT, status=201)
         with served(tmp_path / "person", model) as second:
             assert ask(second, "GET", "/api/jobs")["jobs"] == [job]
+
+
+@pytest.mark.parametrize("way", ["told to stop", "killed"])
+def test_a_run_that_the_end_of_the_server_cut_off_is_in_the_history_and_not_done_again(
+    tmp_path: Path, way: str
+) -> None:
+    person = tmp_path / "person"
+    person.mkdir()
+    configure(person, server={"drain_seconds": 0})
+    with ScriptedModel([Fault("stall", seconds=600.0)]) as model:
+        with served(person, model) as first:
+            job = ask(first, "POST", "/api/jobs", {**DRAFT, "enabled": False}, status=201)
+            one = f"/api/jobs/{job['id']}"
+            begun = ask(first, "POST", f"{one}/run", status=202)
+            if way == "killed":
+                first.kill()
+        with served(person, model) as second:
+            (row,) = history(second, one, 1)
+            assert (row["id"], row["status"], row["run"]) == (begun["id"], "interrupted", begun["run"])
+            assert at_rest(second, one)["state"] == "paused"
+        assert len(model.requests) <= 1

@@ -105,7 +105,7 @@ def test_processes_killed_at_random_leave_each_occurrence_with_one_row_and_at_mo
         put(cron, jobs[-1])
     with ScriptedModel(lambda request, number: Fault("slow", seconds=0.02, reply=Say(text="x" * 100))) as model:
         since, speed = time.time(), 9_000.0  # an hour in 0.4 seconds
-        for _ in range(12):
+        for _ in range(8):
             with working(model, since=since, speed=speed):
                 time.sleep(chance.uniform(0.4, 1.4))
         with working(model, since=since, speed=speed):

@@ -198,6 +198,12 @@ async def locked_out(caplog: pytest.LogCaptureFixture) -> None:
             assert [row.status for row in await works.ended(job)] == ["ran"]
 
 
+def put(path: Path, data: bytes) -> None:
+    """Replace a file at once."""
+    path.with_name("new").write_bytes(data)
+    path.with_name("new").rename(path)
+
+
 def test_a_damaged_file_stops_the_jobs_until_it_is_mended(own_home: Path, caplog: pytest.LogCaptureFixture) -> None:
     asyncio.run(damaged(caplog))
 
@@ -208,13 +214,11 @@ async def damaged(caplog: pytest.LogCaptureFixture) -> None:
             job = await works.job()
             path = works.jobs.store.file.path
             whole = path.read_bytes()
-            path.write_bytes(whole[:-30])
+            put(path, whole[:-30])
             works.clock.advance(3600)
             await eventually(said(caplog, "cannot be read"))
             assert path.read_bytes() == whole[:-30]
-            mended = path.with_name("mended")
-            mended.write_bytes(whole)
-            mended.rename(path)
+            put(path, whole)
             assert [row.status for row in await works.ended(job)] == ["ran"]
     assert caplog.text.count("jobs do not run here") == 1
 

@@ -17,7 +17,6 @@ from melete.core.event import (
     Event,
     Fact,
     Lagged,
-    RunEnded,
     RunStarted,
     TextDelta,
     ThinkingDelta,
@@ -107,12 +106,6 @@ class Hub:
         self._seq = 0
         self._sub = 0
         self._run = ""
-        self._over = False
-
-    @property
-    def over(self) -> bool:
-        """Whether the last fact of the latest run has gone through here."""
-        return self._over
 
     @property
     def place(self) -> tuple[int, int]:
@@ -158,9 +151,6 @@ class Hub:
         self._sub = 0
         if isinstance(fact, RunStarted):
             self._deltas.clear()
-            self._over = False
-        elif isinstance(fact, RunEnded):
-            self._over = True
         for reader in self._readers:
             reader.put(fact)
 

@@ -1,7 +1,10 @@
 """Structured answers: a JSON Schema from a file, and answers checked against it. Part of the composition root."""
 
 import re
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
@@ -11,6 +14,8 @@ from melete.core.errors import UsageError
 from melete.core.plugin import Lazy
 
 LARGEST = 200_000
+CHECK_SECONDS = 1.0
+"""That checking an answer may take: a schema comes from anybody, and its patterns can be made to take for ever."""
 FENCE = "```"
 MISREAD = (
     ValueError, TypeError, AttributeError, KeyError, OSError, SyntaxError, RecursionError, re.error,
@@ -46,9 +51,14 @@ class AnswerSchema:
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise ValueError(f"it is not JSON ({error})") from error
         try:
-            self._check(value)
+            with _in_time():
+                self._check(value)
         except _invalid.load() as error:
             raise ValueError(str(error).replace("data", "the answer", 1)) from error
+        except TimeoutError as error:
+            raise ValueError(
+                "checking it takes too long: a pattern of its schema, or the schema, is too hard"
+            ) from error
         except RecursionError as error:
             raise ValueError("it is nested too deeply, or its schema refers to itself without an end") from error
         return plain
@@ -78,6 +88,27 @@ def read_schema(path: Path) -> AnswerSchema:
     if not isinstance(value, dict):
         raise UsageError(f"the schema {path} is not a JSON object", next='begin with {"type": "object", …}')
     return AnswerSchema(cast("dict[str, Any]", value), name=str(path))
+
+
+@contextmanager
+def _in_time() -> Generator[None]:
+    """Interrupt the block with TimeoutError when it takes too long; the main thread alone can be interrupted, others are not."""
+
+    def late(*_: object) -> NoReturn:
+        raise TimeoutError
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGALRM, late)
+    timer = signal.setitimer(signal.ITIMER_REAL, CHECK_SECONDS)
+    try:
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, *timer)
+    finally:
+        signal.signal(signal.SIGALRM, handler)
 
 
 def _refuse(uri: str) -> NoReturn:

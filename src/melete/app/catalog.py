@@ -9,7 +9,8 @@ from msgspec import Struct, structs
 
 from melete.app.keys import nearest_word
 from melete.app.modelbook import capabilities
-from melete.app.settings import Fallback, Loaded, ModelSettings, Origin
+from melete.app.sections import Fallback, ModelSettings
+from melete.app.settings import Loaded, Origin
 from melete.app.vendors import Vendor, address, is_loopback, key_set, proxy_for, vendor_at, vendor_named, vendors
 from melete.core.errors import ConfigError, NoModelError
 from melete.core.model import Capabilities

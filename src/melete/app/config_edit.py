@@ -16,7 +16,8 @@ from melete.app.config_file import ConfigFile, Mapped, Node, Scalar, Span, parse
 from melete.app.config_file import Sequence as ListNode
 from melete.app.home import Home
 from melete.app.keys import Key, unknown_key
-from melete.app.settings import Settings, keys
+from melete.app.sections import Settings
+from melete.app.settings import keys
 from melete.app.text_file import read_text, replacing
 from melete.core.errors import ConfigError, UsageError
 from melete.core.event import Event

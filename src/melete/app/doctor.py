@@ -22,11 +22,16 @@ from msgspec import Struct
 
 from melete.app import modelbook
 from melete.app.catalog import model_spec
+from melete.app.clock import clock_from
 from melete.app.fetch import FetchError
 from melete.app.home import Home
+from melete.app.key_file import KeyFile
+from melete.app.key_strength import own_keys
 from melete.app.log_reader import Wanted, read_logs
 from melete.app.online import Online, listing
 from melete.app.plugins import add_installed, registry
+from melete.app.schedule import system_zone, zone_named
+from melete.app.server_keys import Keys
 from melete.app.settings import Loaded, find_home, load
 from melete.app.sizes import size_of, size_text
 from melete.app.vendors import is_loopback
@@ -89,6 +94,7 @@ def _with_settings(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     yield _settings(loaded)
     yield _sessions(loaded)
     yield from _model(loaded, online=online)
+    yield _server(loaded)
     yield _clock(loaded)
     path = loaded.environ.get("PATH")
     yield _program("bash", path, "warn", "install bash: the terminal tool falls back to sh without it")
@@ -281,6 +287,36 @@ def _models(home: Home) -> Check:
         return Check(name="models", status="warn", text=text, fix="delete it, or run `melete model refresh`")
     known = sum(modelbook.counts(home).values())
     return Check(name="models", status="ok", text=f"{known:,} models, as of {modelbook.day(home)}")
+
+
+def _server(loaded: Loaded) -> Check:
+    """Whether `melete serve` would start; what listens at its address already may be a server of this home."""
+    name, own, server = "server", own_keys(loaded.settings.server.api_key), loaded.settings.server
+    file = KeyFile(loaded.home)
+    try:
+        zone = loaded.settings.cron.timezone
+        zone_named(zone) if zone else system_zone(loaded.variables)
+        clock = clock_from(loaded.variables.get("MELETE_CLOCK", ""))
+        Keys(loaded.home, own=server.api_key, hosts=[server.host], clock=clock).check()
+        named = len(file.read())
+    except MeleteError as error:
+        return Check(name=name, status="fail", text=error.what, fix=error.next)
+    keys = [*(["your own key"] if own else []), *([f"{named} named"] if named else [])]
+    text = f"{server.host}, port {server.port}, {' and '.join(keys) or 'no key is asked for'}"
+    if server.port and _listens(server.host, server.port):
+        text += "; something listens there now"
+    if named and not own:
+        fix = f"named keys shut you out of your own server: put MELETE_SERVER_KEY into {loaded.home.display(loaded.home.env)}"
+        return Check(name=name, status="warn", text=text, fix=fix)
+    return Check(name=name, status="ok", text=text)
+
+
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=PROBE_SECONDS).close()
+    except OSError:
+        return False
+    return True
 
 
 def _skew(date: str) -> timedelta | None:

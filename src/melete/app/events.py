@@ -6,6 +6,7 @@ The order is that of `(seq, sub)`, a fact being number 0 of its own `seq`. Whoev
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Protocol
@@ -22,8 +23,8 @@ Here = Callable[[str, Place], AsyncGenerator[Batch] | None]
 log = logging.getLogger("melete.events")
 MOST = 256
 """Events that are told at once."""
-AHEAD = 1_000
-"""Facts that are read before the reader has taken them."""
+AHEAD = 64
+"""Stored facts that are read before the reader has taken them: each may be large, and readers may be slow and many."""
 START: Place = (0, 0)
 ALIVE = 0.5
 """Seconds between two looks at whether anybody still owns a silent session."""
@@ -57,30 +58,59 @@ async def own_events(
     It ends when `live` is closed.
     """
     last = START if after is None else after
-    seen: Batch = () if after is None else await _missed(app, ref, hub, after=last)
+    missed = after is not None
     while True:
-        fresh = [event for event in seen if place(event) > last]
-        for start in range(0, len(fresh), MOST):
-            yield fresh[start : start + MOST]
-        if fresh:
-            last = place(fresh[-1])
+        if missed:
+            async with aclosing(_missed(app, ref, hub, after=last)) as earlier:
+                async for batch in earlier:
+                    yield batch
+                    last = place(batch[-1])
         seen = await live.several(tick, most=MOST)
+        missed = any(isinstance(event, Lagged) for event in seen)
         if not seen:
             if live.closed:
                 return
             yield ()
-        elif any(isinstance(event, Lagged) for event in seen):
-            seen = await _missed(app, ref, hub, after=last)
+        elif not missed and (fresh := [event for event in seen if place(event) > last]):
+            yield fresh
+            last = place(fresh[-1])
 
 
-async def _missed(app: Melete, ref: SessionRef, hub: Hub, *, after: Place) -> Batch:
-    """What is behind `after` so far: the stored facts that the hub has passed on, and the deltas that it keeps."""
+async def _missed(app: Melete, ref: SessionRef, hub: Hub, *, after: Place) -> AsyncGenerator[Batch]:
+    """What is behind `after` so far, in order: the stored facts that the hub has passed on, and the deltas that it keeps."""
     upto = hub.place
     if after >= upto:
-        return ()
-    deltas = [delta for delta in hub.kept(after=after) if place(delta) <= upto]
-    facts: Sequence[Fact] = await app.store.facts(ref, after=after[0]) if after[0] < upto[0] else ()
-    return sorted([*(fact for fact in facts if fact.seq <= upto[0]), *deltas], key=place)
+        return
+    deltas = deque(delta for delta in hub.kept(after=after) if place(delta) <= upto)
+    found: list[Event] = []
+    if after[0] < upto[0]:
+        async with aclosing(_until(app, ref, after=after[0], upto=upto[0])) as stored:
+            async for fact in stored:
+                while deltas and place(deltas[0]) < place(fact):
+                    found.append(deltas.popleft())
+                found.append(fact)
+                if len(found) >= AHEAD:
+                    for start in range(0, len(found), MOST):
+                        yield found[start : start + MOST]
+                    found = []
+    found += deltas
+    for start in range(0, len(found), MOST):
+        yield found[start : start + MOST]
+
+
+async def _until(app: Melete, ref: SessionRef, *, after: int, upto: int) -> AsyncGenerator[Fact]:
+    """The stored facts behind `after` up to `upto`, none before it is taken; what cannot be read is not waited for."""
+    async with aclosing(app.store.follow(ref, after=after)) as stored:
+        while after < upto:
+            try:
+                async with asyncio.timeout(ALIVE):
+                    fact = await anext(stored, None)
+            except TimeoutError:
+                return
+            if fact is None or fact.seq > upto:
+                return
+            after = fact.seq
+            yield fact
 
 
 async def stored_events(

@@ -24,6 +24,9 @@ from melete.store.disk import wait_for
 T = TypeVar("T")
 Check = Callable[[JobDraft], Awaitable[None]]
 MOST_JOBS = 1_000
+MOST_OF_A_KEY = 200
+LONGEST = 4_000_000
+"""Characters that the prompts of all jobs have together: the file is written whole each time."""
 MOST_ROWS = 1_000
 
 
@@ -66,14 +69,10 @@ class JobStore:
         await self._check(job)
 
         def add() -> None:
-            with self._changing() as jobs:
-                if len(jobs) >= MOST_JOBS:
-                    raise LimitError(
-                        f"there are {MOST_JOBS} jobs already",
-                        kept=states.UNCHANGED,
-                        next="remove some that are finished",
-                    )
-                self.file.write((*(other for other in jobs if other.id != job.id), job))
+            with self._changing() as before:
+                jobs = (*(other for other in before if other.id != job.id), job)
+                _check_bounds(jobs, owner)
+                self.file.write(jobs)
 
         await _in_thread(add)
         return job
@@ -83,7 +82,11 @@ class JobStore:
         now = self._clock.now()
         before = await self.get(id, owner=owner)
         await self._check(states.changed(before, changes, now=now, zone=self.zone))
-        return await self._replace(id, lambda job: states.changed(job, changes, now=now, zone=self.zone), owner=owner)
+
+        def change(job: Job) -> Job:
+            return states.changed(job, changes, now=now, zone=self.zone)
+
+        return await self._replace(id, change, owner=owner)
 
     async def pause(self, id: str, *, reason: str = "", owner: str = "") -> Job:
         """Let it rest: what is due meanwhile does not count."""
@@ -199,7 +202,9 @@ class JobStore:
         def replace() -> Job:
             with self._changing() as jobs:
                 new = change(_one(jobs, id, owner))
-                self.file.write(_with(jobs, new))
+                after = _with(jobs, new)
+                _check_bounds(after, owner)
+                self.file.write(after)
                 return new
 
         return await _in_thread(replace)
@@ -228,6 +233,20 @@ class JobStore:
             yield content.jobs
             if mine:
                 self._written = self.file.state()
+
+
+def _check_bounds(jobs: Sequence[Job], owner: str) -> None:
+    """Raise LimitError for more than a home can hold, or a key may have."""
+    own = sum(job.owner == owner for job in jobs)
+    if len(jobs) > MOST_JOBS or (owner and own > MOST_OF_A_KEY):
+        many = f"{MOST_OF_A_KEY} jobs of this key" if owner and own > MOST_OF_A_KEY else f"{MOST_JOBS} jobs"
+        raise LimitError(f"there are {many} already", kept=states.UNCHANGED, next="remove some that are finished")
+    if sum(len(job.prompt) for job in jobs) > LONGEST:
+        raise LimitError(
+            f"the prompts of all jobs have more than {LONGEST:,} characters together",
+            kept=states.UNCHANGED,
+            next="put long instructions into a file that the job reads",
+        )
 
 
 def _rests(job: Job, occurrence: Occurrence) -> bool:

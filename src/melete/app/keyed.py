@@ -5,7 +5,7 @@ and the id that the work gets. Whoever sends it again, before or after a restart
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -20,6 +20,8 @@ from melete.core.ports import Clock, Ledger
 KIND = "request"
 KEPT = timedelta(hours=24)
 """For which a key is remembered."""
+BEGINS = timedelta(seconds=10)
+"""For which another process that has stored a key is taken to begin its work."""
 
 
 class KeyReusedError(MeleteError):
@@ -54,6 +56,7 @@ class _Known(Struct, kw_only=True):
     id: str
     at: datetime
     done: bool = False
+    elsewhere: bool = False
 
 
 Began = Callable[[str], Awaitable[bool]]
@@ -69,6 +72,8 @@ class Requests:
         self._beginning: dict[str, asyncio.Event] = {}
         self._reading = asyncio.Lock()
         self._read = False
+        self._upto = 0
+        self._storing: set[str] = set()
 
     @asynccontextmanager
     async def once(self, keyed: Keyed, *, began: Began, wait: bool = False) -> AsyncGenerator[Work]:
@@ -91,14 +96,13 @@ class Requests:
             known = self._find(name)
             if known is not None and known.body != body:
                 if await began(known.id):
-                    raise KeyReusedError(
-                        "this Idempotency-Key was used for another request",
-                        kept="nothing was done",
-                        next="use a new key for each request; send a request again exactly as it was",
-                    )
+                    raise _reused()
                 known = None
             first = known is None
             known = known or await self._keep(keyed.owner, name, body)
+            if known.elsewhere:
+                first = False
+                await self._look_elsewhere(known, body, began)
             yield Work(id=known.id, first=first, done=known.done)
             known.done = True
         finally:
@@ -110,11 +114,40 @@ class Requests:
         return self._known.get(name)
 
     async def _keep(self, owner: str, name: str, body: str) -> _Known:
-        made = _Known(body=body, id=new_run_id(), at=self._clock.now())
-        await self._ledger.append(KIND, {"owner": owner, "key": name, "body": body, "run": made.id}, durable=True)
+        """What the key leads to from now on: another process of this home may have stored it first."""
         self._known.pop(name, None)
-        self._known[name] = made  # the last stands last
-        return made
+        made = _Known(body=body, id=new_run_id(), at=self._clock.now())
+        self._storing.add(made.id)
+        try:
+            stored = {"owner": owner, "key": name, "body": body, "run": made.id}
+            number = await self._ledger.append(KIND, stored, durable=True)
+            if number > self._upto + 1:
+                rows = await asyncio.to_thread(self._ledger.read, kind=KIND, after=self._upto)
+                self._take_in([row for row in rows if row["number"] < number])
+            self._upto = max(self._upto, number)
+        finally:
+            self._storing.discard(made.id)
+        return self._known.setdefault(name, made)  # the last stands last
+
+    def _take_in(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Know what other processes have stored; the first of one key counts."""
+        oldest = self._clock.now() - KEPT
+        for row in rows:
+            known = _known(row)
+            if known is None or known.at < oldest or known.id in self._storing:
+                continue
+            known.elsewhere = True
+            self._known.setdefault(row["key"], known)
+
+    async def _look_elsewhere(self, known: _Known, body: str, began: Began) -> None:
+        """Raise KeyReusedError or KeyInUseError for a key that another process has stored, where that may still be at it."""
+        if known.body != body:
+            raise _reused()
+        if not await began(known.id) and self._clock.now() - known.at < BEGINS:
+            raise KeyInUseError(
+                "another server answers a request with this Idempotency-Key", next="try again in a moment"
+            )
+        known.elsewhere = False
 
     def _forget(self) -> None:
         """Let go of what is older than is remembered."""
@@ -134,6 +167,7 @@ class Requests:
                 if (known := _known(row)) is not None:
                     self._known.pop(row["key"], None)
                     self._known[row["key"]] = known
+            self._upto = rows[-1]["number"] if rows else 0
             self._read = True
 
 
@@ -143,6 +177,14 @@ def _known(row: Mapping[str, Any]) -> _Known | None:
         return _Known(body=str(row["body"]), id=str(row["run"]), at=datetime.fromisoformat(row["at"]))
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _reused() -> KeyReusedError:
+    return KeyReusedError(
+        "this Idempotency-Key was used for another request",
+        kept="nothing was done",
+        next="use a new key for each request; send a request again exactly as it was",
+    )
 
 
 def _hash(data: bytes) -> str:

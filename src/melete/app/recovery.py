@@ -21,7 +21,9 @@ from melete.core.session import SessionRef
 
 N = TypeVar("N", int, float)
 log = logging.getLogger("melete.recovery")
-SURFACES = ("api",)
+SURFACES = ("api", "cron")
+RESUMED = frozenset({"api"})
+"""Whose runs go on; an occurrence of a job is seen to by the job, which must not be done twice."""
 CUT = "the server was stopped before the run had ended; what was stored is kept"
 MOST = 2
 """How often in a row a run is taken up again: whatever ends the server each time is left alone then."""
@@ -47,13 +49,17 @@ async def recover(runs: Runs, *, resume: bool, surfaces: Sequence[str] = SURFACE
     found: list[Recovered] = []
     try:
         await unstored.forget_left(runs.app)
-        for ref, run in await runs.app.store.unfinished(surfaces):
+        unfinished = await runs.app.store.unfinished(surfaces)
+        runs.leave(ref.id for ref, _ in unfinished)
+        for ref, run in unfinished:
             if (one := await _recover(runs, ref, run, resume=resume)) is not None:
                 found.append(one)
+            runs.seen_to(ref.id)
     except MeleteError as error:
         log.warning("what an earlier server left unfinished stays as it is: %s", error)
     finally:
         runs.settled = True
+        runs.leave(())
     return found
 
 
@@ -64,7 +70,9 @@ async def _recover(runs: Runs, ref: SessionRef, run: str, *, resume: bool) -> Re
         cut = await _close(runs, ref, run)
         if cut is None:
             return None
-        new = await _resume(runs, ref, cut.begun) if resume and not cut.cancelled else ""
+        if resume and not cut.cancelled and cut.begun.surface in RESUMED:
+            runs.seen_to(ref.id)
+            new = await _resume(runs, ref, cut.begun)
     except (SessionBusyError, SessionNotFoundError):
         return None
     except MeleteError as error:

@@ -6,7 +6,7 @@ task. In doubt it is not simple: a wrong guess costs more than it saves.
 
 import re
 
-from melete.app.settings import Routing
+from melete.app.sections import Routing
 from melete.core.message import Message, Text
 
 _WORK = (

@@ -6,7 +6,7 @@ log, so that it is found after a restart as well.
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from functools import partial
@@ -181,6 +181,8 @@ class Runs:
         self.stopping = False
         self.over = False
         self.settled = True
+        self._left: set[str] | None = None
+        self._seen = asyncio.Event()
         self._ending = False
         self._most = most
         self._going: dict[str, Going] = {}
@@ -200,6 +202,8 @@ class Runs:
 
         Raises TooManyRunsError, StoppingError, SessionBusyError, SessionNotFoundError, ConfigError, StorageError.
         """
+        while options.session and not self._open_to(options.session):
+            await self._seen.wait()
         self._check_open()
         if len(self._going) + len(self._opening) >= self._most:
             raise TooManyRunsError(
@@ -215,6 +219,24 @@ class Runs:
             self._opening.discard(place)
             self._changed.set()
 
+    def leave(self, sessions: Iterable[str]) -> None:
+        """Say in which sessions an earlier server left something unfinished: until it is seen to, nobody else begins there."""
+        self._left = set(sessions)
+        self._tell()
+
+    def seen_to(self, session: str) -> None:
+        """Say that nothing is left there; what waits begins."""
+        if self._left is not None:
+            self._left.discard(session)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._seen.set()
+        self._seen = asyncio.Event()
+
+    def _open_to(self, session: str) -> bool:
+        return self.settled or self.stopping or (self._left is not None and session not in self._left)
+
     def _check_open(self) -> None:
         if self.stopping:
             raise StoppingError("the server is stopping", kept="nothing was begun", next="try again in a moment")
@@ -224,6 +246,7 @@ class Runs:
         begun = asyncio.Event()
         start = Start(id=wanted.run or new_run_id(), surface=options.surface, about=known(options, wanted.about))
         going = Going(self.app, start.id, kept.conversation)
+        kept.run = going.run
         if not wanted.watched:
             going.unread()
         self._going[start.id] = self._sessions[going.ref.id] = going
@@ -278,7 +301,7 @@ class Runs:
     async def state(self, run: str, *, owner: str) -> RunState:
         """What is known of a run, wherever it ran; raises SessionNotFoundError for one that this owner may not see."""
         ref = await self.where(run, owner=owner)
-        facts = await self.app.store.facts(ref)
+        facts, alive = await self.read(ref, lambda _: run)
         state = Transcript(fact for fact in facts if fact.run == run)
         if state.run is None:
             raise SessionNotFoundError(f"there is no run {run!r}", next="see GET /v1/runs")
@@ -296,10 +319,25 @@ class Runs:
         )
         if state.ended is not None:
             return structs.replace(found, status=status_of(state.ended))
-        alive = run in self._going or (facts[-1].run in ("", run) and await self.app.store.owned(ref))
         questions = tuple(state.questions.values()) if alive else ()
         status = ("waiting" if questions else "running") if alive else "interrupted"
         return structs.replace(found, status=status, questions=questions)
+
+    async def read(self, ref: SessionRef, which: Callable[[Sequence[Fact]], str]) -> tuple[Sequence[Fact], bool]:
+        """The facts of a session, and whether the run that `which` finds in them goes on, here or in another process.
+
+        Of a run that does not, these are all that there will be.
+        """
+        facts = await self.app.store.facts(ref)
+        while True:
+            run, last = which(facts), facts[-1]
+            if any(isinstance(fact, RunEnded) and fact.run == run for fact in reversed(facts)):
+                return facts, False
+            if run in self._going or (last.run in ("", run) and await self.app.store.owned(ref)):
+                return facts, True
+            facts = await self.app.store.facts(ref)  # it may have ended since they were read
+            if facts[-1].seq == last.seq:
+                return facts, False
 
     async def where(self, run: str, *, owner: str) -> SessionRef:
         """The session of a run; raises SessionNotFoundError for one that this owner may not see."""
@@ -359,6 +397,7 @@ class Runs:
     async def drain(self, seconds: float) -> int:
         """Begin nothing new and wait for what goes on; what has not ended by then is cancelled. Returns how many were."""
         self.stopping = True
+        self._tell()
         if await self._quiet(seconds):
             return 0
         self._ending = True

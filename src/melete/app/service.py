@@ -49,6 +49,10 @@ from melete.core.transcript import Transcript
 Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
+OURS = frozenset({
+    "MELETE_SERVER_KEY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
+})  # fmt: skip
+"""Variables that are for the server alone: programs that an agent starts see none of them."""
 _processes: Lazy[Callable[..., Processes]] = Lazy("melete.environments.processes:Background")
 
 
@@ -292,7 +296,8 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         env_name = options.env or app.loaded.settings.env.default
         add_installed(app.registry, "environments", [env_name])
         opener: Opener = app.registry.get("environments", env_name)
-        env = _opened(opener, cwd, app.loaded.environ)
+        variables = {name: value for name, value in app.loaded.environ.items() if name not in OURS}
+        env = _opened(opener, cwd, variables)
         stack.push_async_callback(env.aclose)
         tools = await open_tools(app, stack, only=options.toolsets)
         where = app.loaded.origin("agent.prefill").where

@@ -10,7 +10,8 @@ from msgspec import Struct, structs
 from melete.agent.budget import price
 from melete.app.catalog import choose, choose_other
 from melete.app.plugins import add_installed, registry
-from melete.app.settings import Fallback, Loaded
+from melete.app.sections import Fallback
+from melete.app.settings import Loaded
 from melete.core.errors import MeleteError, NoModelError
 from melete.core.event import Reply, ToolSchema
 from melete.core.message import Usage, user

@@ -11,26 +11,25 @@ from melete.app.opening import Options
 from melete.app.service import Conversation, find_session, open_conversation
 from melete.app.wire import Melete
 from melete.core.errors import SessionBusyError
+from melete.core.event import RunEnded
 
 log = logging.getLogger("melete.warm")
 LOOK = 15.0
 """Seconds between two looks for conversations that have been idle for too long."""
-MOMENT = 0.25
-"""Seconds for which a session that is taken is waited for: its run may have ended, and only the disk is still busy with it."""
 
 
 class Kept:
-    """A conversation that is open; `busy` while somebody has taken it."""
+    """A conversation that is open; `busy` while somebody has taken it, for the run `run` where it is one."""
 
     def __init__(self, conversation: Conversation, options: Options) -> None:
         self.conversation = conversation
         self.options = options
         self.busy = True
+        self.run = ""
         self.used = time.monotonic()
         self.free = asyncio.Event()
         self.leave = asyncio.Event()
         self.gone = asyncio.Event()
-        self._taken_at = conversation.hub.place
 
     def fits(self, options: Options) -> bool:
         """Whether it can serve these options as it is open now."""
@@ -42,21 +41,12 @@ class Kept:
         """Somebody takes it."""
         self.busy = True
         self.free.clear()
-        self._taken_at = self.conversation.hub.place
 
-    async def freed(self, seconds: float | None) -> bool:
-        """Whether it is given back within so many seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                return await self.free.wait()
-        except TimeoutError:
-            return False
-
-    @property
-    def ends(self) -> bool:
-        """Whether the run that it was taken for has had its last fact: in a moment it is given back."""
-        hub = self.conversation.hub
-        return self.busy and hub.over and hub.place > self._taken_at
+    async def ends(self) -> bool:
+        """Whether the run that it was taken for has its last fact, on the disk at least: in a moment it is given back."""
+        conversation = self.conversation
+        facts = await conversation.app.store.facts(conversation.ref) if self.run else ()
+        return any(isinstance(fact, RunEnded) and fact.run == self.run for fact in facts)
 
     @property
     def at_work(self) -> bool:
@@ -110,7 +100,7 @@ class Warm:
 
     def release(self, kept: Kept) -> None:
         """Give one back; those beyond the bound are closed, the longest unused first."""
-        kept.busy = False
+        kept.busy, kept.run = False, ""
         kept.free.set()
         kept.used = time.monotonic()
         session = kept.conversation.ref.id
@@ -145,7 +135,8 @@ class Warm:
         """Take a session; one whose run has just ended is given back in a moment, although its end can be read already."""
         while session in self._taken:
             kept = self._kept.get(session)
-            if kept is not None and await kept.freed(None if kept.ends else MOMENT):
+            if kept is not None and await kept.ends():
+                await kept.free.wait()
                 continue
             raise SessionBusyError(
                 f"a run goes on in the session {session}",

@@ -64,7 +64,7 @@ class JobDraft(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     name: Annotated[str, Meta(min_length=1, max_length=200, extra_json_schema={"pattern": r"\S"})]
-    prompt: Annotated[str, Meta(min_length=1, max_length=200_000, extra_json_schema={"pattern": r"\S"})]
+    prompt: Annotated[str, Meta(min_length=1, max_length=100_000, extra_json_schema={"pattern": r"\S"})]
     schedule: Annotated[str, Meta(min_length=1, max_length=200)]
     skills: tuple[str, ...] = ()
     model: Annotated[str, Meta(max_length=200)] = ""

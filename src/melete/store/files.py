@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 POLL = 0.03
+PIECE = 256 << 10
+"""Bytes of a log that are read at once for a reader who takes the facts one by one."""
 """Seconds between two looks at a log that is followed."""
 
 _remove_tree: Lazy[Callable[[Path], None]] = Lazy("shutil:rmtree")
@@ -154,16 +156,16 @@ class FileStore:
         """The stored facts behind `after`, then each new one; ends when the session is deleted."""
         reader = LogReader(self._known(ref))
         try:
-            facts = reader.new()
+            read, facts = reader.offset, reader.new(PIECE)
             _allowed(ref, facts)
             while True:
                 for fact in facts:
                     if fact.seq > after:
                         yield fact
-                if reader.gone:
+                if read == reader.offset and reader.gone:
                     return
-                await asyncio.sleep(POLL)
-                facts = reader.new()
+                await asyncio.sleep(0 if read != reader.offset else POLL)
+                read, facts = reader.offset, reader.new(PIECE)
         finally:
             reader.close()
 

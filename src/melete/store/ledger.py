@@ -9,6 +9,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +143,8 @@ class FileLedger:
 
     def read(self, *, kind: str = "", after: int = 0) -> Sequence[Mapping[str, Any]]:
         """Facts behind `after`, oldest first."""
+        if after:
+            return self._behind(after, kind)
         try:
             data = read_regular(self._path)
         except FileNotFoundError:
@@ -149,6 +152,20 @@ class FileLedger:
         except OSError as error:
             raise storage_error(error, f"reading {self._path}", kept="what it holds is untouched") from error
         return [row for row in rows(data) if row["number"] > after and kind in ("", row["kind"])]
+
+    def _behind(self, after: int, kind: str) -> Sequence[Mapping[str, Any]]:
+        """As `read`, looking back from the end no further than need be."""
+        try:
+            handle = open_regular(self._path, os.O_RDONLY)
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise storage_error(error, f"reading {self._path}", kept="what it holds is untouched") from error
+        try:
+            fresh = [*takewhile(lambda row: row["number"] > after, _Open(self._path, handle).backwards())]
+        finally:
+            os.close(handle)
+        return [row for row in reversed(fresh) if kind in ("", row["kind"])]
 
     async def reserve(self, who: str, want: Allowance, cap: Allowance) -> str:
         """Set aside part of the day's allowance, atomically across processes; raises LimitError with both numbers."""

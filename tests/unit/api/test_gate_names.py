@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 from tests.unit.api.gated import OWN, ROUTES, Gated, gated
 
-from melete.app.settings import ServerSettings
+from melete.app.sections import ServerSettings
 from melete.core.errors import ConfigError
 from melete.surfaces.api.gate import Gate
 from melete.surfaces.api.hosts import Names, is_here, is_near

@@ -1,5 +1,6 @@
 """Structured answers: what a schema file may hold, and what an answer has to be."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,12 @@ def test_a_schema_that_is_about_itself_alone_ends_in_words() -> None:
 def test_a_pattern_that_is_none_is_told() -> None:
     with pytest.raises(UsageError, match="not a JSON Schema"):
         AnswerSchema({"type": "string", "pattern": "("})
+
+
+def test_a_pattern_that_takes_for_ever_stops_nobody() -> None:
+    schema = AnswerSchema({"properties": {"n": {"pattern": "^(a+)+$"}}})
+    before = signal.getsignal(signal.SIGALRM)
+    assert "too long" in schema.complaint('{"n": "' + "a" * 60 + '!"}')
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert schema.complaint('{"n": "aaa"}') == ""

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from melete.app.catalog import choose, choose_other, keys_in, model_spec
-from melete.app.settings import Fallback, load
+from melete.app.sections import Fallback
+from melete.app.settings import load
 from melete.app.vendors import address, is_loopback, proxy_for
 from melete.core.errors import ConfigError, NoModelError
 from melete.models.spec import ModelSpec

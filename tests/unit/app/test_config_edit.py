@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from melete.app import config_edit
 from melete.app.config_file import parse_config
 from melete.app.home import Home
-from melete.app.settings import Settings, build, keys
+from melete.app.sections import Settings
+from melete.app.settings import build, keys
 from melete.core.errors import ConfigError, StorageError, UsageError
 
 

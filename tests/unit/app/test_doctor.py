@@ -2,9 +2,11 @@
 
 import os
 import socket
+from datetime import UTC, datetime
 from pathlib import Path
 
 from melete.app.doctor import Check, checks, worst
+from melete.app.key_file import KeyFile
 from melete.app.settings import find_home
 from melete.testing import ScriptedModel
 from melete.testing.server import Connection, LoopbackServer, Received
@@ -50,6 +52,33 @@ def test_broken_settings_do_not_stop_the_rest(tmp_path: Path) -> None:
     assert "sqlite" in found
     assert "model" not in found
     assert worst(found.values()) == "fail"
+
+
+def test_a_server_that_would_not_start_is_told_with_the_way_out(tmp_path: Path) -> None:
+    assert examine(tmp_path)["server"].status == "ok"
+    found = examine(tmp_path, MELETE_SERVER_HOST="0.0.0.0")["server"]
+    assert (found.status, "is not set" in found.text, "MELETE_SERVER_KEY=" in found.fix) == ("fail", True, True)
+    found = examine(tmp_path, MELETE_SERVER_HOST="0.0.0.0", MELETE_SERVER_KEY="Gq7vXw2LmZ9sRk4TbN8c")["server"]
+    assert (found.status, "your own key" in found.text) == ("ok", True)
+    assert "Gq7vXw2" not in found.text
+    (tmp_path / ".melete").mkdir(mode=0o700)
+    (tmp_path / ".melete" / "config.yaml").write_text("cron: {timezone: Europe/Brelin}\n")
+    assert "Europe/Brelin" in examine(tmp_path)["server"].text
+
+
+def test_named_keys_without_one_of_ones_own_are_worth_a_word(tmp_path: Path) -> None:
+    home = find_home(environ={"HOME": str(tmp_path)})
+    KeyFile(home).add("phone", scopes=("chat",), now=datetime.now(UTC))
+    found = examine(tmp_path)["server"]
+    assert (found.status, "1 named" in found.text, "MELETE_SERVER_KEY" in found.fix) == ("warn", True, True)
+    assert examine(tmp_path, MELETE_SERVER_KEY="mine")["server"].status == "ok"
+
+
+def test_what_listens_at_the_servers_address_is_noticed(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        assert "something listens there" in examine(tmp_path, MELETE_SERVER_PORT=port)["server"].text
+    assert "something listens there" not in examine(tmp_path, MELETE_SERVER_PORT=port)["server"].text
 
 
 def test_a_home_that_is_a_file_and_a_profile_that_is_none(tmp_path: Path) -> None:

@@ -383,14 +383,22 @@ def test_a_lock_that_is_never_given_back_is_told(tmp_path: Path, monkeypatch: py
     story(tmp_path, act)
 
 
-def test_there_is_a_bound_to_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jobs, "MOST_JOBS", 2)
+def test_there_are_bounds_to_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "MOST_JOBS", 3)
+    monkeypatch.setattr(jobs, "MOST_OF_A_KEY", 1)
+    monkeypatch.setattr(jobs, "LONGEST", 100)
 
     async def act(store: JobStore, clock: ManualClock) -> None:
-        await store.create(DRAFT)
-        await store.create(DRAFT)
-        with pytest.raises(LimitError):
+        await store.create(DRAFT, owner="key:a")
+        with pytest.raises(LimitError, match="1 jobs of this key"):
+            await store.create(DRAFT, owner="key:a")
+        await store.create(DRAFT, owner="key:b")
+        job = await store.create(DRAFT)
+        with pytest.raises(LimitError, match="3 jobs"):
             await store.create(DRAFT)
+        with pytest.raises(LimitError, match="characters"):
+            await store.change(job.id, {"prompt": "x" * 90})
+        assert len(await store.list()) == 3
 
     story(tmp_path, act)
 

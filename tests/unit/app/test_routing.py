@@ -3,7 +3,7 @@
 import pytest
 
 from melete.app.routing import is_simple
-from melete.app.settings import Routing
+from melete.app.sections import Routing
 from melete.core.message import Image, Message, Text, user
 
 

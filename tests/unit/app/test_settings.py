@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from melete.app.config_edit import set_value
-from melete.app.settings import Fallback, Loaded, Settings, keys, load, variables
+from melete.app.sections import Fallback, Settings
+from melete.app.settings import Loaded, keys, load, variables
 from melete.core.errors import ConfigError
 
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from melete.core.errors import LimitError, SessionBusyError, SessionNotFoundError, StorageError, StoreError
-from melete.core.event import Answered, CancelAsked, Fact, Opened, RunStarted, Said, Steered
+from melete.core.event import Answered, CancelAsked, Fact, Opened, RunEnded, RunStarted, Said, Steered
 from melete.core.message import Usage, user
 from melete.core.policy import Allowance
 from melete.core.ports import Ledger
-from melete.core.session import Query, SessionRef, Store
+from melete.core.session import ALL_RUNS, Query, SessionRef, Store, WhichRuns
 from melete.store import open_ledger, open_store
 from melete.store.memory import MemoryLedger, MemoryStore
 from tests.unit.store.given import SetClock, note, turn, until, with_turns
@@ -428,3 +428,45 @@ def test_what_cannot_be_added_leaves_nothing(given: Given, tmp_path: Path) -> No
 
     drive(given, main)
     assert not list(tmp_path.rglob("*.new"))
+
+
+def test_runs_are_listed_by_owner_session_and_how_they_ended(given: Given) -> None:
+    async def run(store: Store, ref: SessionRef, name: str, stop: str) -> None:
+        async with store.claim(ref) as session:
+            session.begin(name)
+            await session.record(RunStarted(surface="api", model="m", provider="p"))
+            if stop:
+                await session.record(RunEnded(stop=stop, steps=2))
+
+    async def main(store: Store) -> None:
+        ann, bob = await store.create(Opened(owner="ann")), await store.create(Opened(owner="bob"))
+        for ref, name, stop in ((ann, "a1", "done"), (bob, "b1", ""), (ann, "a2", "failed"), (bob, "b2", "done")):
+            await run(store, ref, name, stop)
+
+        async def ids(which: WhichRuns = ALL_RUNS, **page: int) -> list[str]:
+            return [row.id for row in await store.runs(which, **page)]
+
+        assert await ids() == ["b2", "a2", "b1", "a1"]
+        assert await ids(limit=2, offset=1) == ["a2", "b1"]
+        assert await ids(WhichRuns(owner="ann")) == ["a2", "a1"]
+        assert await ids(WhichRuns(owner="ann", session=bob.id)) == []
+        assert await ids(WhichRuns(session=bob.id)) == ["b2", "b1"]
+        assert await ids(WhichRuns(stops=("",))) == ["b1"]
+        assert await ids(WhichRuns(stops=("done", "failed"), owner="bob")) == ["b2"]
+        (row,) = await store.runs(WhichRuns(stops=("failed",)))
+        assert (row.session, row.owner, row.stop, row.steps, row.surface) == (ann.id, "ann", "failed", 2, "api")
+        assert row.ended is not None
+        assert row.ended >= row.started
+        async with store.claim(bob) as session:
+            assert [row.running for row in await store.runs(WhichRuns(stops=("",)))] == [
+                False
+            ]  # another came behind it
+            session.begin("b3")
+            await session.record(RunStarted())
+            assert [(row.id, row.running) for row in await store.runs(WhichRuns(stops=("",)))] == [
+                ("b3", True),
+                ("b1", False),
+            ]
+        assert [row.running for row in await store.runs(WhichRuns(stops=("",)))] == [False, False]
+
+    drive(given, main)

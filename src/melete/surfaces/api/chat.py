@@ -4,7 +4,6 @@ Tools run on the server's side, within the one request. What is answered is a ru
 watched, steered and cancelled by its id, and it outlives its client.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable
 
@@ -13,7 +12,8 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
-from melete.app.runs import Going, Wanted
+from melete.app.recovery import CUT
+from melete.app.runs import Going, RunState, Wanted
 from melete.app.serve import Server
 from melete.core.errors import MeleteError, SessionBusyError, SessionNotFoundError
 from melete.core.event import Reply, RunEnded, RunStarted, Stop
@@ -21,18 +21,17 @@ from melete.core.message import Thinking
 from melete.core.session import SessionRef
 from melete.surfaces.api.answers import Stream, answer, note, server_of, traced
 from melete.surfaces.api.chat_chunks import Chunks, completion_id, finish_of, ran, seconds, usage_of
-from melete.surfaces.api.chat_failures import failure, headers_of
+from melete.surfaces.api.chat_failures import FAILED, NO_RETRY, failure, headers_of
 from melete.surfaces.api.chat_history import Place, Recent, answered, unmoved
 from melete.surfaces.api.chat_request import OWN, Asked, understood
 from melete.surfaces.api.chat_stream import ChatStream, tick_of
 from melete.surfaces.api.chat_types import AnswerMessage, ChatChunk, ChatCompletion, ChatRequest, Choice
 from melete.surfaces.api.errors import ApiError
 from melete.surfaces.api.idempotency import REPLAYED, once
+from melete.surfaces.api.leaving import finished
 from melete.surfaces.api.route import Route
 
 log = logging.getLogger("melete.chat")
-LOOK = 0.5
-"""Seconds between two looks at whether a client that waits is still there."""
 
 
 async def complete(request: Request) -> Response:
@@ -47,15 +46,15 @@ async def complete(request: Request) -> Response:
     async with once(request) as this:
         if this.before is not None:
             note(request, session=this.before.ref.id, run=this.before.run)
-            return await _replayed(server, asked, run=this.before.run, ref=this.before.ref)
+            return await _replayed(server, asked, this.before)
         going = await _start(request, asked, Wanted(run=this.run, about=traced(request), watched=asked.stream))
     note(request, session=going.ref.id, run=going.run)
     if asked.stream:
         return await _streamed(request, asked, going)
-    await _wait(request, going)
+    await finished(request, going)
     made = await completion_of(server, going.run, going.ref, read=asked.read)
     _remember(request, asked, made.choices[0].message.content, going=going, seq=(await going.ended()).seq)
-    return answer(made, headers=_headers(asked, run=going.run, session=going.ref.id))
+    return answer(made, headers=headers_of(going.ref.id, going.run, ignored=asked.ignored))
 
 
 # ---- beginning -------------------------------------------------------------------------------------------------------------
@@ -99,25 +98,6 @@ def _remember(request: Request, asked: Asked, text: str, *, going: Going, seq: i
         recent_of(request).add(fingerprint, Place(session=going.ref.id, seq=seq))
 
 
-def _cancels(request: Request) -> bool:
-    return server_of(request).app.loaded.settings.server.disconnect == "cancel"
-
-
-async def _wait(request: Request, going: Going) -> None:
-    """Wait for the end; where the settings say so, a client that leaves ends the run."""
-    if not _cancels(request):
-        await going.ended()
-        return
-    while not going.over:
-        try:
-            async with asyncio.timeout(LOOK):
-                await going.ended()
-        except TimeoutError:
-            if await request.is_disconnected():
-                going.cancel()
-                return
-
-
 # ---- whole answers ---------------------------------------------------------------------------------------------------------
 
 
@@ -150,9 +130,14 @@ async def completion_of(
     )
 
 
-async def _replayed(server: Server, asked: Asked, *, run: str, ref: SessionRef) -> Response:
-    """The answer of an earlier request's run, in the form that this one asks for."""
-    headers = {**_headers(asked, run=run, session=ref.id), **REPLAYED}
+async def _replayed(server: Server, asked: Asked, before: RunState) -> Response:
+    """The answer of an earlier request's run, in the form that this one asks for; raises ApiError where it gave none."""
+    run, ref = before.run, before.ref
+    if before.ended is None:
+        headers = {**NO_RETRY, **headers_of(ref.id, run), **REPLAYED}
+        what = f"{CUT}: the run {run} is in the session {ref.id}"
+        raise ApiError(*FAILED, what, next="ask again under another key", headers=headers)
+    headers = {**headers_of(ref.id, run, ignored=asked.ignored), **REPLAYED}
     if not asked.stream:
         return answer(await completion_of(server, run, ref, read=asked.read), headers=headers)
     told = ChatStream(server, server.runs.events(run, ref), _chunks(server, asked))
@@ -170,13 +155,7 @@ async def _streamed(request: Request, asked: Asked, going: Going) -> Response:
     told = ChatStream(server, going.events(tick=tick), _chunks(server, asked), going=going)
     told.on_answer = lambda ended, text: _remember(request, asked, text, going=going, seq=ended.seq)
     await told.begin()
-    return Stream(told.frames(), headers=_headers(asked, run=going.run, session=going.ref.id))
-
-
-def _headers(asked: Asked, *, run: str, session: str) -> dict[str, str]:
-    """The headers of an answer."""
-    ignored = {"x-melete-ignored": ", ".join(asked.ignored)} if asked.ignored else {}
-    return {**headers_of(session, run), **ignored}
+    return Stream(told.frames(), headers=headers_of(going.ref.id, going.run, ignored=asked.ignored))
 
 
 def _chunks(server: Server, asked: Asked) -> Chunks:

@@ -1,6 +1,6 @@
 """Runs that gave no answer, as the errors that OpenAI's clients know."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from melete.core.event import RunEnded, Stop
 from melete.surfaces.api.errors import ApiError
@@ -38,6 +38,7 @@ def failure(ended: RunEnded, redact: Callable[[str], str]) -> ApiError | None:
     return ApiError(status, code, f"{what}; {kept}", headers=headers)
 
 
-def headers_of(session: str, run: str) -> dict[str, str]:
-    """The headers that tell which run answers, and in which session."""
-    return {"x-melete-session-id": session, "x-melete-run-id": run}
+def headers_of(session: str, run: str, *, ignored: Sequence[str] = ()) -> dict[str, str]:
+    """The headers that tell which run answers, in which session, and which fields of the request were left out of account."""
+    names = {"x-melete-ignored": ", ".join(ignored)} if ignored else {}
+    return {"x-melete-session-id": session, "x-melete-run-id": run, **names}

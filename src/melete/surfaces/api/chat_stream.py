@@ -12,6 +12,7 @@ from melete.surfaces.api import sse
 from melete.surfaces.api.chat_chunks import Chunks, shows
 from melete.surfaces.api.chat_failures import failure
 from melete.surfaces.api.errors import ApiError, encoded, refusal
+from melete.surfaces.api.leaving import cancels
 
 HOLD = 5.0
 """Seconds for which the head of a stream waits for something to tell: until then a failure still has a status of its own."""
@@ -27,14 +28,13 @@ class ChatStream:
     def __init__(
         self, server: Server, events: AsyncGenerator[Event | None], chunks: Chunks, *, going: Going | None = None
     ) -> None:
-        settings = server.app.loaded.settings.server
         self.on_answer: Callable[[RunEnded, str], None] | None = None
         self._redact = server.app.redact
         self._events = events
         self._chunks = chunks
         self._going = going
-        self._cancels = settings.disconnect == "cancel"
-        self._patience = settings.keepalive
+        self._cancels = cancels(server)
+        self._patience = server.app.loaded.settings.server.keepalive
         self._ahead: list[Event] = []
 
     async def begin(self) -> None:

@@ -8,7 +8,7 @@ import re
 from ipaddress import IPv6Address, ip_address
 from urllib.parse import urlsplit
 
-from melete.app.settings import ServerSettings
+from melete.app.sections import ServerSettings
 from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from starlette.requests import Request
 
 from melete.app.keyed import Began, Keyed, KeyInUseError, KeyReusedError, Work
+from melete.app.recovery import CUT
 from melete.app.runs import RunState
 from melete.core.errors import SessionNotFoundError
 from melete.surfaces.api.answers import server_of, who_of
@@ -55,6 +56,7 @@ async def once(request: Request, *, running: bool = False) -> AsyncGenerator[Onc
     """What the request's key leads to; the block is to start the run where there is none before.
 
     A run of an earlier request that has not ended is refused as `idempotency_key_in_use`, 409, or given as it is with `running`.
+    One that was cut off, and that nobody goes on with, has no end either: it is given as it is.
     Another body is `idempotency_key_reused`, 422.
     """
     runs, owner = server_of(request).runs, who_of(request).owner
@@ -63,12 +65,13 @@ async def once(request: Request, *, running: bool = False) -> AsyncGenerator[Onc
         return await _state(request, run) is not None
 
     async with _keyed(request, began, wait=running) as work:
+        settled = runs.settled
         before = None if work.first else await _state(request, work.id)
         while before is not None and before.resumed_as and not running:
             before = await runs.state(before.resumed_as, owner=owner)
         if before is None and work.done:
             raise _gone()
-        if before is not None and before.ended is None and not running:
+        if before is not None and not running and _goes_on(before, settled=settled):
             raise _in_use()
         yield Once(run=work.id, before=before)
 
@@ -110,6 +113,13 @@ async def _state(request: Request, run: str) -> RunState | None:
         return await server_of(request).runs.state(run, owner=who_of(request).owner)
     except SessionNotFoundError:
         return None
+
+
+def _goes_on(run: RunState, *, settled: bool) -> bool:
+    """Whether a run may still get its end, or go on as another one; until all is `settled` behind the end of a server it may."""
+    if run.ended is None:
+        return run.status != "interrupted" or not settled
+    return run.ended.error == CUT and not settled
 
 
 def _in_use() -> ApiError:

@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from melete.app.catalog import choose_other, model_spec
 from melete.app.modelbook import known_models
-from melete.app.settings import Fallback, Loaded
+from melete.app.sections import Fallback
+from melete.app.settings import Loaded
 from melete.core.errors import ConfigError
 from melete.core.model import Capabilities
 from melete.surfaces.api.answers import answer, server_of

@@ -128,32 +128,25 @@ class Shelf:
         run, runs = named[1], self._server.runs
         try:
             ref = await runs.where(run, owner=owner)
-            facts = await self._server.app.store.facts(ref)
+            settled = runs.settled
+            facts, alive = await runs.read(ref, lambda facts: _chain(facts, run)[-1])
         except SessionNotFoundError:
             return None
         chain = _chain(facts, run)
         started = next((fact for fact in facts if isinstance(fact, RunStarted) and fact.run == run), None)
         if started is None or not wish_of(started).store or await self._is_deleted(_root(facts, run)):
             return None
-        return await self._found(ref, facts, chain, started=started)
-
-    async def _found(
-        self, ref: SessionRef, facts: Sequence[Fact], chain: tuple[str, ...], *, started: RunStarted
-    ) -> Found:
-        runs, last = self._server.runs, chain[-1]
+        last = chain[-1]
         ended = next((fact for fact in reversed(facts) if isinstance(fact, RunEnded) and fact.run == last), None)
-        alive = runs.find(last) is not None
-        if ended is None and not alive:
-            alive = facts[-1].run in ("", last) and await self._server.app.store.owned(ref)
-        cut = ended is None or ended.error == CUT
-        pending = cut and not alive and not runs.settled
+        alive = alive and (settled or runs.find(last) is not None)  # until then it may be owned by whoever closes it
+        pending = not settled and not alive and (ended is None or ended.error == CUT)
         return Found(
             ref=ref,
             facts=facts,
             chain=chain,
             started=started,
             ended=None if pending else ended,
-            alive=alive and ended is None,
+            alive=alive,
             pending=pending,
         )
 

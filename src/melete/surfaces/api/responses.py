@@ -26,6 +26,7 @@ from melete.surfaces.api.chat_failures import failure, headers_of
 from melete.surfaces.api.chat_history import SURFACE
 from melete.surfaces.api.errors import ApiError, refusal
 from melete.surfaces.api.idempotency import REPLAYED, once
+from melete.surfaces.api.leaving import cancels, finished
 from melete.surfaces.api.response_events import ResponseEvent
 from melete.surfaces.api.response_items import input_items, page_of
 from melete.surfaces.api.response_request import Asked, stored_schema, understood
@@ -43,7 +44,7 @@ from melete.surfaces.api.route import Route
 
 log = logging.getLogger("melete.responses")
 LOOK = 0.5
-"""Seconds between two looks: at whether a client that waits is still there, at whether a run is taken up again."""
+"""Seconds between two looks at whether a run is taken up again."""
 READ = 60.0
 """Seconds for which what is not stored waits for its reader after it has ended."""
 CANCELLED = 10.0
@@ -68,22 +69,17 @@ async def create(request: Request) -> Answer:
     read = asyncio.Event()
     if not asked.wish.store:
         server.app.group.create_task(_forgotten(server, going, read, turn=shelf_of(request).forgetting))
-    headers = _headers(asked, session=going.ref.id, run=going.run)
+    headers = headers_of(going.ref.id, going.run, ignored=asked.ignored)
     if asked.stream:
         writer = Writer(going.run, schema=asked.schema)
         return Stream(_live(request, going, writer, read=read, leaves=not background), headers=headers)
     try:
         if background:
             return _answer(server, await _begun(going, asked), headers=headers)
-        await _wait(request, going)
+        await finished(request, going)
         return await _ended(server, going, asked, headers=headers)
     finally:
         read.set()
-
-
-def _headers(asked: Asked, *, session: str, run: str) -> dict[str, str]:
-    ignored = {"x-melete-ignored": ", ".join(asked.ignored)} if asked.ignored else {}
-    return {**headers_of(session, run), **ignored}
 
 
 # ---- beginning -------------------------------------------------------------------------------------------------------
@@ -141,24 +137,6 @@ async def _begun(going: Going, asked: Asked) -> Response:
 # ---- ending ----------------------------------------------------------------------------------------------------------
 
 
-def _cancels(request: Request) -> bool:
-    return server_of(request).app.loaded.settings.server.disconnect == "cancel"
-
-
-async def _wait(request: Request, going: Going) -> None:
-    """Wait for the end; where the settings say so, a client that leaves ends the run."""
-    going.unread()
-    while not going.over and _cancels(request):
-        try:
-            async with asyncio.timeout(LOOK):
-                await going.ended()
-        except TimeoutError:
-            if await request.is_disconnected():
-                going.cancel()
-                break
-    await going.ended()
-
-
 async def _ended(server: Server, going: Going, asked: Asked, *, headers: dict[str, str]) -> Answer:
     """The answer of a run that has ended; raises ApiError for one that failed."""
     facts = await server.app.store.facts(going.ref)
@@ -182,7 +160,7 @@ async def _replayed(request: Request, asked: Asked, run: str) -> Answer:
     """What an earlier request with the same key has made, or is making, in the form that this one asks for."""
     server, found = server_of(request), await shelf_of(request).find(response_id(run), owner=who_of(request).owner)
     note(request, session=found.ref.id, run=found.last)
-    headers = {**_headers(asked, session=found.ref.id, run=found.run), **REPLAYED}
+    headers = {**headers_of(found.ref.id, found.run, ignored=asked.ignored), **REPLAYED}
     if asked.stream:
         return Stream(_retold(request, found, found.writer(after=-1, schema=asked.schema)), headers=headers)
     writer = found.writer(schema=asked.schema)
@@ -235,7 +213,7 @@ async def _live(
         yield _broken(server, writer, error)
     finally:
         read.set()
-        if leaves and not going.over and _cancels(request):
+        if leaves and not going.over and cancels(server):
             going.cancel()
 
 

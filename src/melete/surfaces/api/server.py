@@ -1,14 +1,19 @@
 """uvicorn, within our own event loop, signals and deadlines: what is slow on purpose is cut off."""
 
 import asyncio
+import logging
+import resource
 import socket
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from functools import cache
+from operator import attrgetter
+from typing import Any, cast
 
 import h11
 from starlette.types import ASGIApp
 from uvicorn.config import Config
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import Server as Uvicorn
 
 from melete.core.errors import UsageError
@@ -24,11 +29,32 @@ KEEP_SECONDS = 60
 """For which a connection without a request is kept."""
 LARGEST_HEAD = 64 * 1024
 BACKLOG = 2048
+ACCEPTED = 128
+"""Connections that are accepted at once, before those that are too many are closed."""
+FILES = 16_384
+"""Open files that the process asks for, as far as it may have them."""
+SHARE = 3
+"""Of the open files, the part that connections may be: runs, logs and readers need the others."""
+CLOSED = 64
+"""Connections that are closed at once to make room."""
+
+
+@cache
+def room() -> int:
+    """How many connections there may be; it first asks for as many open files as the process may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # more than this system gives
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (FILES if soft == resource.RLIM_INFINITY else soft) // SHARE
 
 
 class Protocol(H11Protocol):
-    """HTTP/1.1 with deadlines for the head of a request and for a client that does not read."""
+    """HTTP/1.1 with deadlines for the head of a request and for a client that does not read, and a bound of connections."""
 
+    _began = 0.0
     _deadline: asyncio.TimerHandle | None = None
     _awaited = ""
     _unread: asyncio.TimerHandle | None = None
@@ -36,7 +62,10 @@ class Protocol(H11Protocol):
     def connection_made(self, transport: Any) -> None:
         """A client is there: its first request is expected soon."""
         super().connection_made(transport)
+        self._began = self.loop.time()
         self._await("head")
+        if len(self.connections) > room():
+            self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client is gone."""
@@ -74,6 +103,20 @@ class Protocol(H11Protocol):
         self.transport.write(f"{head}connection: close\r\n\r\n".encode() + body)
         self.transport.close()
 
+    def _make_room(self) -> None:
+        """Close connections on which nothing is asked for, the oldest first; where there are none, this one."""
+        known = cast("set[Protocol]", self.connections)
+        others = sorted((one for one in known if one is not self and one.is_idle), key=attrgetter("_began"))
+        for one in others[:CLOSED] or [self]:
+            self.connections.discard(one)  # the next one that is too many is not to find it again
+            one.transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request of it is being answered, and no answer is on its way."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return (cycle is None or cycle.response_complete) and not self.transport.get_write_buffer_size()
+
     def _await(self, what: str) -> None:
         """Wait for the rest of a `head` or `body` from now on, unless it is waited for already; empty waits for nothing."""
         if what == self._awaited:
@@ -102,15 +145,21 @@ class Http(Uvicorn):
                 timeout_keep_alive=KEEP_SECONDS,
                 timeout_graceful_shutdown=max(1, round(grace)),
                 h11_max_incomplete_event_size=LARGEST_HEAD,
-                backlog=BACKLOG,
+                backlog=ACCEPTED,
             )
         )
+        room()
+        logging.getLogger("uvicorn.error").setLevel(
+            logging.ERROR
+        )  # strangers must not fill the log with what they send
 
         self.listening = asyncio.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to accept connections."""
         await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(BACKLOG)  # how many may wait is not how many are taken at once
         self.listening.set()
 
     async def listen(self, sockets: Sequence[socket.socket]) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import aclosing
 
 import msgspec
@@ -14,6 +14,8 @@ from melete.surfaces.api.errors import ApiError
 
 log = logging.getLogger("melete.api")
 COMMENT = b": still here\n\n"
+PIECE = 64 << 10
+"""Characters that are made ready at once, and bytes that are sent at once: what a slow reader has not taken is not even made."""
 _PLACE = re.compile(r"([0-9]{1,15})(?:\.([0-9]{1,15}))?")
 
 
@@ -31,9 +33,25 @@ async def frames(batches: AsyncGenerator[Batch], redact: Callable[[str], str]) -
     try:
         async with aclosing(batches):
             async for batch in batches:
-                yield redact("".join(map(frame, batch))).encode() if batch else COMMENT
+                for data in _pieces(batch, redact) if batch else (COMMENT,):
+                    yield data
     except StoreError as error:  # the session was deleted: the head is sent, and says nothing of it
         log.warning("a stream of events ends: %s", error)
+
+
+def _pieces(batch: Batch, redact: Callable[[str], str]) -> Iterator[bytes]:
+    """Events as they are sent, in pieces that a connection takes at once."""
+    made: list[str] = []
+    size = 0
+    for number, event in enumerate(batch, 1):
+        made.append(frame(event))
+        size += len(made[-1])
+        if size < PIECE and number < len(batch):
+            continue
+        data = redact("".join(made)).encode()
+        made, size = [], 0
+        for start in range(0, len(data), PIECE):
+            yield data[start : start + PIECE]
 
 
 def ahead() -> ApiError:

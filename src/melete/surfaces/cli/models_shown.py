@@ -5,7 +5,8 @@ from typing import Any
 
 from melete.app.catalog import ModelSpec, known_providers
 from melete.app.modelbook import Row
-from melete.app.settings import Fallback, Loaded
+from melete.app.sections import Fallback
+from melete.app.settings import Loaded
 from melete.app.trial import Trial
 from melete.app.vendors import key_set, shown
 from melete.core.model import Capabilities

@@ -103,9 +103,16 @@ def add(name: str, scopes: tuple[str, ...], expires: str, as_json: bool) -> int:
     loaded = settings()
     file, now = KeyFile(loaded.home), _now(loaded)
     end = ends_at(expires, now, where="--expires") if expires else None
+    first = not file.read() and not own_keys(loaded.settings.server.api_key)
     secret = file.add(name, scopes=listed(scopes) or ("chat",), now=now, expires=end)
     _audit(loaded, "add", name, at=now)
-    return _hand_over(file, name, secret, now=now, as_json=as_json)
+    status = _hand_over(file, name, secret, now=now, as_json=as_json)
+    if first:
+        env = loaded.home.display(loaded.home.env)
+        err(
+            f"From now on the server asks everybody for a key. You have none of your own: put MELETE_SERVER_KEY into {env}\n"
+        )
+    return status
 
 
 @keys.command()
