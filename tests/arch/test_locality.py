@@ -66,8 +66,8 @@ class Echo:
 
     name = "echo"
 
-    def __init__(self, cwd, *, variables):
-        self.cwd = cwd or "/"
+    def __init__(self, place):
+        self.cwd = place.cwd or "/"
 
     async def exec(self, argv, *, stdin=b"", cwd="", timeout=180.0, limit=1_000_000):
         return Completed(code=0, output=b"echoed: " + argv[-1].encode(), seconds=0.0)

@@ -35,7 +35,7 @@ TWO_RUNS = Shape(
 
 def environ() -> dict[str, str]:
     """The variables that lead to the test's home."""
-    return {name: os.environ[name] for name in ("PATH", "HOME", "MELETE_HOME")}
+    return {name: os.environ[name] for name in ("PATH", "HOME", "MELETE_HOME", "MELETE_ENV")}
 
 
 def recorded(folder: Path, shape: Shape = TWO_RUNS, wire: str = "openai-chat") -> Recorded:

@@ -18,7 +18,10 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "clarify": "melete.tools.clarify:ClarifyTools",
         "session_search": "melete.tools.sessions:SessionTools",
     },
-    "environments": {"local": "melete.environments.local:LocalEnvironment"},
+    "environments": {
+        "local": "melete.environments.local:LocalEnvironment",
+        "sandbox": "melete.environments.sandbox:Sandbox",
+    },
     "services": {"api": "melete.surfaces.api.service:Api", "cron": "melete.app.scheduler:Cron"},
     "models": {
         "openai-chat": "melete.models.openai_chat:open_model",

@@ -8,6 +8,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from melete.app import sizes
+from melete.core.places import (
+    ApptainerOptions,
+    DaytonaOptions,
+    DockerOptions,
+    ModalOptions,
+    SandboxOptions,
+    SshOptions,
+)
 
 Share = Annotated[float, Meta(gt=0, le=1)]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -138,7 +146,20 @@ class AuxiliarySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class EnvSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where commands run."""
 
-    default: Annotated[str, Meta(description="The environment that commands run in.")] = "local"
+    default: Annotated[
+        str,
+        Meta(
+            description="The environment that commands run in; auto is the sandbox where it works, else this machine itself."
+        ),
+    ] = "auto"
+    passthrough: Annotated[
+        tuple[str, ...],
+        Meta(description="Variables that commands see although their names look like those of secrets."),
+    ] = ()
+    options: Annotated[
+        dict[str, dict[str, Any]],
+        Meta(description="Settings of environments that plugins add, by the environment's name."),
+    ] = {}
 
 
 class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -283,6 +304,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = {}
     agent: AgentSettings = AgentSettings()
     env: EnvSettings = EnvSettings()
+    sandbox: SandboxOptions = SandboxOptions()
+    docker: DockerOptions = DockerOptions()
+    ssh: SshOptions = SshOptions()
+    modal: ModalOptions = ModalOptions()
+    daytona: DaytonaOptions = DaytonaOptions()
+    apptainer: ApptainerOptions = ApptainerOptions()
     approvals: ApprovalSettings = ApprovalSettings()
     budget: BudgetSettings = BudgetSettings()
     compaction: CompactionSettings = CompactionSettings()

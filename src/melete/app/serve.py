@@ -14,6 +14,7 @@ from typing import Any
 
 from melete.app.job_runner import JobRunner
 from melete.app.keyed import Requests
+from melete.app.places import choose, open_place
 from melete.app.plugins import add_installed
 from melete.app.recovery import recover
 from melete.app.runs import Runs
@@ -26,7 +27,7 @@ from melete.app.warm import Warm
 from melete.app.wire import Melete
 from melete.core.errors import MeleteError
 from melete.core.plugin import Lazy
-from melete.core.ports import Opener, Service
+from melete.core.ports import Service
 
 log = logging.getLogger("melete.serve")
 ANSWERS = "api"
@@ -117,8 +118,7 @@ async def _prepare(app: Melete) -> None:
     try:
         async with AsyncExitStack() as stack:
             await open_tools(app, stack)
-            opener: Opener = app.registry.get("environments", app.loaded.settings.env.default)
-            await opener(str(app.loaded.home.root.parent), variables=app.loaded.environ).aclose()
+            await open_place(app, choose(app.loaded).name, cwd=str(app.loaded.home.root.parent)).aclose()
             app.models.shared()
     except (MeleteError, OSError) as error:
         log.info("nothing could be prepared for the first run: %s", error)

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -29,7 +30,7 @@ from melete.app.frame import layers, tools_of
 from melete.app.logs import log_session
 from melete.app.modelbook import notes
 from melete.app.opening import Options
-from melete.app.plugins import add_installed
+from melete.app.places import choose, open_place
 from melete.app.prefill import read_prefill
 from melete.app.routing import is_simple
 from melete.app.toolsets import Toolbox, open_tools
@@ -41,7 +42,7 @@ from melete.core.message import Image, Message, Origin, Part, Text
 from melete.core.model import ModelClient, ModelRequest
 from melete.core.plugin import Lazy
 from melete.core.policy import Allowance, Limits
-from melete.core.ports import Environment, Opener, Processes
+from melete.core.ports import Environment, Processes
 from melete.core.session import InboxMessage, Receipt, Session, SessionRef
 from melete.core.tool import Tool
 from melete.core.transcript import Transcript
@@ -49,10 +50,6 @@ from melete.core.transcript import Transcript
 Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
-OURS = frozenset({
-    "MELETE_SERVER_KEY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
-})  # fmt: skip
-"""Variables that are for the server alone: programs that an agent starts see none of them."""
 _processes: Lazy[Callable[..., Processes]] = Lazy("melete.environments.processes:Background")
 
 
@@ -84,6 +81,7 @@ class Conversation:
         self.hub = app.hub(ref.id)
         self.tools: Sequence[Tool] = ()
         self.prefill: Sequence[Message] = ()
+        self.remark = ""
         self.model: ModelClient
         self._left: list[ModelClient] = []
         self._processes = processes
@@ -189,6 +187,8 @@ class Conversation:
     def _remarks(self, model: ModelClient, prompt: Message | None, *, new: bool) -> Sequence[Notice]:
         """What the person should know before a run."""
         found = [("settings", text) for text in self.app.models.problems.values()]
+        if new and self.remark:
+            found.append(("environment", self.remark))
         if new and model.provider in vendors():  # of a server of one's own nothing is expected to be known
             found += [("model", text) for text in notes(self.app.loaded.home, model.provider, model.name, model.can)]
         if (model.provider, model.name) != (self.model.provider, self.model.name):
@@ -292,39 +292,27 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         before = Transcript(await app.store.facts(ref)).opened if ref else None
         model = _model_of(app, before, options)
         stack.push_async_callback(app.models.close, model)
-        cwd = options.cwd or _folder_of(before)
-        env_name = options.env or app.loaded.settings.env.default
-        add_installed(app.registry, "environments", [env_name])
-        opener: Opener = app.registry.get("environments", env_name)
-        variables = {name: value for name, value in app.loaded.environ.items() if name not in OURS}
-        env = _opened(opener, cwd, variables)
+        known = before.about if before else {}
+        chosen = choose(app.loaded, options.env or known.get("env", ""))
+        key = known.get("place", "") or token_hex(6)
+        env = open_place(app, chosen.name, cwd=options.cwd or _folder_of(before), key=key)
         stack.push_async_callback(env.aclose)
         tools = await open_tools(app, stack, only=options.toolsets)
         where = app.loaded.origin("agent.prefill").where
         prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
+        about = {"place": key, **({"env": options.env} if options.env else {})}
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
-            ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=env.cwd))
+            ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=env.cwd, about=about))
         processes = _processes.load()(env, spawn=app.group.create_task, clock=app.clock)
         stack.push_async_callback(processes.aclose)
         conversation = Conversation(app, options, ref, env=env, processes=processes)
         conversation.tools = tools
         conversation.prefill = prefill
+        conversation.remark = chosen.remark
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
         stack.callback(app.close_hub, ref.id)
         yield conversation
-
-
-def _opened(opener: Opener, cwd: str, variables: Mapping[str, str]) -> Environment:
-    """The environment; raises UsageError for a working folder that is gone, or whose name no text can hold."""
-    try:
-        env = opener(cwd, variables=variables)
-        env.cwd.encode()
-    except FileNotFoundError as error:
-        raise UsageError("the folder in which this was started is gone", next="go to another, or give --cwd") from error
-    except UnicodeEncodeError as error:
-        raise UsageError("the name of the working folder is not UTF-8", next="rename it, or give --cwd") from error
-    return env
 
 
 async def find_session(app: Melete, options: Options) -> SessionRef | None:

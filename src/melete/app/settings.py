@@ -24,6 +24,7 @@ VARIABLES = {
     "MELETE_MODEL": "model.name",
     "MELETE_BASE_URL": "model.base_url",
     "MELETE_WIRE": "model.wire",
+    "MELETE_ENV": "env.default",
     "MELETE_CONTEXT_LENGTH": "model.context_length",
     "MELETE_SERVER_HOST": "server.host",
     "MELETE_SERVER_PORT": "server.port",

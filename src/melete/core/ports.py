@@ -1,6 +1,6 @@
 """The ports: what parts promise one another without knowing one another. Layer 0.
 
-Store, Session, the model and jobs have modules of their own; everything else that a part may be handed stands here.
+Store, Session, the model, jobs and environments have modules of their own; everything else that a part may be handed stands here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,6 +10,17 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from melete.core.channel import Channel as Channel
+from melete.core.environment import Checkpoints as Checkpoints
+from melete.core.environment import Completed as Completed
+from melete.core.environment import Dialer as Dialer
+from melete.core.environment import Entry as Entry
+from melete.core.environment import Environment as Environment
+from melete.core.environment import FileStat as FileStat
+from melete.core.environment import Opener as Opener
+from melete.core.environment import Place as Place
+from melete.core.environment import Processes as Processes
+from melete.core.environment import ProcessInfo as ProcessInfo
+from melete.core.environment import RunningProcess as RunningProcess
 from melete.core.event import Event, Question
 from melete.core.message import Usage
 from melete.core.policy import Allowance
@@ -21,194 +32,6 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """The time, with a zone."""
-        ...
-
-
-# ---- where commands run ----------------------------------------------------------------------------------------------
-
-
-class Completed(Struct, frozen=True, kw_only=True):
-    """How a command ended: `code` is None when it was killed by its deadline; `output` holds both streams in order.
-
-    `dropped` counts bytes left out in the middle of very long output.
-    """
-
-    code: int | None
-    output: bytes
-    seconds: float
-    timed_out: bool = False
-    dropped: int = 0
-
-
-class FileStat(Struct, frozen=True, kw_only=True):
-    """What is at a path, links followed; `mtime` in seconds since 1970."""
-
-    kind: Literal["file", "folder", "other"]
-    size: int
-    mtime: float
-    mode: int = 0o644
-
-
-class Entry(Struct, frozen=True, kw_only=True):
-    """One name in a folder."""
-
-    name: str
-    kind: Literal["file", "folder", "link", "other"]
-    size: int = 0
-
-
-class RunningProcess(Protocol):
-    """A command that was started and not awaited."""
-
-    @property
-    def pid(self) -> int:
-        """The process id where it runs, for display."""
-        ...
-
-    async def read(self) -> bytes:
-        """The next piece of output; empty when there will be no more."""
-        ...
-
-    async def write(self, data: bytes) -> None:
-        """Send to its standard input; raises EnvironmentFailure when that is closed."""
-        ...
-
-    async def close_stdin(self) -> None:
-        """Close its standard input."""
-        ...
-
-    async def wait(self) -> int:
-        """Its exit status, negative for a signal."""
-        ...
-
-    async def kill(self) -> None:
-        """End it and everything that it started."""
-        ...
-
-
-class Environment(Protocol):
-    """A place with a shell and files. Paths may be relative to `cwd`. Every call ends: on its own, by its deadline, or killed."""
-
-    @property
-    def name(self) -> str:
-        """Such as `local` or `docker`."""
-        ...
-
-    @property
-    def cwd(self) -> str:
-        """The working folder, absolute."""
-        ...
-
-    async def exec(
-        self,
-        argv: Sequence[str],
-        *,
-        stdin: bytes = b"",
-        cwd: str = "",
-        timeout: float = 180.0,
-        limit: int = 1_000_000,
-    ) -> Completed:
-        """Run a program; on the deadline the whole process tree is killed. `limit` bounds the output that is kept, in bytes.
-
-        Raises EnvironmentFailure when it could not be started.
-        """
-        ...
-
-    async def start(self, argv: Sequence[str], *, cwd: str = "", pty: bool = False) -> RunningProcess:
-        """Start a program with its streams open."""
-        ...
-
-    async def read(self, path: str, *, offset: int = 0, limit: int = -1) -> bytes:
-        """Bytes of a regular file; OSError as open() raises it, never a hang on a FIFO or device."""
-        ...
-
-    async def write(self, path: str, data: bytes) -> None:
-        """Replace a file atomically, keeping its mode; folders on the way are made."""
-        ...
-
-    async def stat(self, path: str) -> FileStat | None:
-        """What is there, or None."""
-        ...
-
-    async def list(self, path: str) -> Sequence[Entry]:
-        """The names in a folder, sorted."""
-        ...
-
-    async def remove(self, path: str) -> None:
-        """Remove a file."""
-        ...
-
-    async def rename(self, path: str, to: str) -> None:
-        """Move a file, replacing what is there."""
-        ...
-
-    async def aclose(self) -> None:
-        """End what runs and give back what was borrowed."""
-        ...
-
-
-class ProcessInfo(Struct, frozen=True, kw_only=True):
-    """A background process: `code` is None while it runs, and for one whose end nobody saw (`status` unknown)."""
-
-    id: str
-    command: str
-    pid: int
-    status: Literal["running", "exited", "killed", "unknown"]
-    code: int | None = None
-    started: datetime
-    seconds: float = 0.0
-    cwd: str = ""
-
-
-class Processes(Protocol):
-    """The background processes of one session."""
-
-    async def start(self, command: str, *, cwd: str = "", pty: bool = False) -> ProcessInfo:
-        """Start a shell command in the background."""
-        ...
-
-    def list(self) -> Sequence[ProcessInfo]:
-        """All that are known, the newest first."""
-        ...
-
-    def get(self, id: str) -> ProcessInfo:
-        """One of them; raises ToolError for an unknown id."""
-        ...
-
-    def output(self, id: str, *, new: bool = False) -> tuple[str, int]:
-        """The rolling log, or with `new` what came since the last such call, and how many characters were dropped before it."""
-        ...
-
-    async def wait(self, id: str, *, timeout: float) -> ProcessInfo:
-        """Wait for its end, at most `timeout` seconds."""
-        ...
-
-    async def write(self, id: str, data: str) -> None:
-        """Send to its standard input."""
-        ...
-
-    async def close_stdin(self, id: str) -> None:
-        """Close its standard input."""
-        ...
-
-    async def kill(self, id: str) -> ProcessInfo:
-        """End it and everything that it started."""
-        ...
-
-    async def aclose(self) -> None:
-        """End all of them."""
-        ...
-
-
-class Checkpoints(Protocol):
-    """Snapshots of a working folder that a turn can be rolled back to."""
-
-    async def snapshot(self, label: str) -> str:
-        """Keep the folder's state and return its id; the same state gives the same id."""
-        ...
-
-    async def restore(self, id: str) -> Sequence[str]:
-        """Put the files back as they were and return the paths that changed; edits made since by a person survive as copies."""
         ...
 
 
@@ -420,12 +243,4 @@ class Service(Protocol):
 
     async def run(self, app: Any) -> None:
         """Serve until cancelled."""
-        ...
-
-
-class Opener(Protocol):
-    """Makes an environment for one session; nothing starts before its first use, and `aclose` ends what did."""
-
-    def __call__(self, cwd: str, *, variables: Mapping[str, str]) -> Environment:
-        """An environment whose working folder is `cwd` (empty: the present one); raises EnvironmentFailure for none."""
         ...

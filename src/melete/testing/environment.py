@@ -134,6 +134,10 @@ class MemoryEnvironment:
 
     # ---- programs ------------------------------------------------------------------------------------------------
 
+    async def temp(self) -> str:
+        """`/tmp`."""
+        return "/tmp"  # noqa: S108 - a name in memory
+
     async def exec(
         self, argv: Sequence[str], *, stdin: bytes = b"", cwd: str = "", timeout: float = 180.0, limit: int = 1_000_000
     ) -> Completed:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from melete.core.errors import EnvironmentFailure
+from melete.core.environment import Place
 from melete.core.ports import Environment
-from melete.environments.child import Clipped
+from melete.environments.clipped import Clipped
 from melete.environments.local import LocalEnvironment
 
 VARIABLES = {"PATH": os.environ["PATH"], "GREETING": "hello"}
@@ -21,7 +22,7 @@ SOON = 8.0  # far above what it takes, far below the sleeps in the commands
 
 def with_env(folder: Path, test: Callable[[LocalEnvironment], Awaitable[None]]) -> None:
     async def main() -> None:
-        env = LocalEnvironment(str(folder), variables=VARIABLES)
+        env = LocalEnvironment(Place(cwd=str(folder), variables=VARIABLES))
         checked: Environment = env
         assert (checked.name, checked.cwd) == ("local", str(folder))
         try:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from melete.core.environment import Place
 from melete.environments.local import LocalEnvironment
 from tests.unit.environments.test_local_exec import with_env
 
@@ -109,7 +110,7 @@ def test_names_that_are_no_utf8_work(tmp_path: Path) -> None:
 
 def test_a_tilde_is_the_home_of_the_environment(tmp_path: Path) -> None:
     async def main() -> None:
-        env = LocalEnvironment(str(tmp_path), variables={"HOME": str(tmp_path / "home")})
+        env = LocalEnvironment(Place(cwd=str(tmp_path), variables={"HOME": str(tmp_path / "home")}))
         await env.write("~/notes", b"x")
         assert (tmp_path / "home" / "notes").read_bytes() == b"x"
 

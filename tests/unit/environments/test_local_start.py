@@ -9,6 +9,7 @@ import pytest
 from melete.core.errors import EnvironmentFailure
 from melete.core.ports import RunningProcess
 from melete.environments.child import Child, Spec
+from melete.environments.host import launch
 from melete.environments.local import LocalEnvironment
 from tests.unit.environments.test_local_exec import VARIABLES, alive, bash, with_env
 
@@ -141,7 +142,7 @@ def test_without_pidfd_a_thread_watches(tmp_path: Path, monkeypatch: pytest.Monk
 
     async def main() -> None:
         variables = {os.fsencode(k): os.fsencode(v) for k, v in VARIABLES.items()}
-        child = Child(Spec(argv=bash("echo hi; exit 5"), cwd=str(tmp_path), variables=variables), got.append)
+        child = Child(launch(Spec(argv=bash("echo hi; exit 5"), cwd=str(tmp_path)), variables), got.append)
         await asyncio.wait([child.done], timeout=20)
         child.close()
         assert child.done.result() == 5

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from melete.core.errors import EnvironmentFailure
+from melete.core.environment import Place
 from melete.core.ports import Processes
 from melete.core.tool import ToolError
 from melete.environments.local import LocalEnvironment
@@ -19,7 +20,7 @@ from tests.unit.environments.test_local_exec import VARIABLES, alive
 
 def with_processes(folder: Path, test: Callable[[Background, ManualClock], Awaitable[None]]) -> None:
     async def main() -> None:
-        env = LocalEnvironment(str(folder), variables=VARIABLES)
+        env = LocalEnvironment(Place(cwd=str(folder), variables=VARIABLES))
         clock = ManualClock()
         async with asyncio.timeout(60), asyncio.TaskGroup() as group:
             processes = Background(env, spawn=group.create_task, clock=clock)

@@ -11,6 +11,7 @@ import pytest
 
 from melete.app.clock import SystemClock
 from melete.core.channel import Channel, Outgoing
+from melete.core.environment import Place
 from melete.core.ports import Clock, Completed, Environment
 from melete.environments.local import LocalEnvironment
 from melete.testing import ManualClock, MemoryChannel, MemoryEnvironment, suites
@@ -20,7 +21,7 @@ Make = Callable[[Path], Environment]
 
 
 def local(folder: Path) -> Environment:
-    return LocalEnvironment(str(folder), variables={"PATH": os.environ["PATH"]})
+    return LocalEnvironment(Place(cwd=str(folder), variables={"PATH": os.environ["PATH"]}))
 
 
 def memory(_: Path) -> Environment:

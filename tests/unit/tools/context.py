@@ -11,6 +11,7 @@ import msgspec
 
 from melete.core.event import Opened, Question
 from melete.core.policy import Budget
+from melete.core.environment import Place
 from melete.core.ports import Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, Store
 from melete.core.tool import Output, Tool, ToolContext
@@ -66,7 +67,7 @@ async def context(
 ) -> AsyncIterator[Context]:
     """A context whose processes have ended when the block ends; its sessions are in memory, or `on_files` below the folder."""
     clock = ManualClock(datetime(2026, 1, 1, 12, tzinfo=UTC), step=0.001)
-    env = LocalEnvironment(str(folder), variables={"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"})
+    env = LocalEnvironment(Place(cwd=str(folder), variables={"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"}))
     store: Store = open_store(folder / ".state", clock=clock) if on_files else MemoryStore(clock=clock)
     ref = await store.create(Opened(cwd=str(folder), owner=owner))
     async with aclosing(store), asyncio.TaskGroup() as group, store.claim(ref) as session:

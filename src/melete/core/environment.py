@@ -1,0 +1,241 @@
+"""Where commands run: environments, their processes and their files, as parts promise them to one another. Layer 0."""
+
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from msgspec import Struct
+
+
+class Completed(Struct, frozen=True, kw_only=True):
+    """How a command ended: `code` is None when it was killed by its deadline; `output` holds both streams in order.
+
+    `dropped` counts bytes left out in the middle of very long output. `notes` are sentences that the environment adds: what it
+    refused or limited while the command ran.
+    """
+
+    code: int | None
+    output: bytes
+    seconds: float
+    timed_out: bool = False
+    dropped: int = 0
+    notes: tuple[str, ...] = ()
+
+
+class FileStat(Struct, frozen=True, kw_only=True):
+    """What is at a path, links followed; `mtime` in seconds since 1970."""
+
+    kind: Literal["file", "folder", "other"]
+    size: int
+    mtime: float
+    mode: int = 0o644
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One name in a folder."""
+
+    name: str
+    kind: Literal["file", "folder", "link", "other"]
+    size: int = 0
+
+
+class RunningProcess(Protocol):
+    """A command that was started and not awaited."""
+
+    @property
+    def pid(self) -> int:
+        """The process id where it runs, for display."""
+        ...
+
+    async def read(self) -> bytes:
+        """The next piece of output; empty when there will be no more."""
+        ...
+
+    async def write(self, data: bytes) -> None:
+        """Send to its standard input; raises EnvironmentFailure when that is closed."""
+        ...
+
+    async def close_stdin(self) -> None:
+        """Close its standard input."""
+        ...
+
+    async def wait(self) -> int:
+        """Its exit status, negative for a signal."""
+        ...
+
+    async def kill(self) -> None:
+        """End it and everything that it started."""
+        ...
+
+
+class Environment(Protocol):
+    """A place with a shell and files. Paths may be relative to `cwd`. Every call ends: on its own, by its deadline, or killed."""
+
+    @property
+    def name(self) -> str:
+        """Such as `local` or `docker`."""
+        ...
+
+    @property
+    def cwd(self) -> str:
+        """The working folder, absolute."""
+        ...
+
+    async def temp(self) -> str:
+        """A folder in the environment for this session alone, made at the first call and removed by `aclose`."""
+        ...
+
+    async def exec(
+        self,
+        argv: Sequence[str],
+        *,
+        stdin: bytes = b"",
+        cwd: str = "",
+        timeout: float = 180.0,
+        limit: int = 1_000_000,
+    ) -> Completed:
+        """Run a program; on the deadline the whole process tree is killed. `limit` bounds the output that is kept, in bytes.
+
+        Raises EnvironmentFailure when it could not be started.
+        """
+        ...
+
+    async def start(self, argv: Sequence[str], *, cwd: str = "", pty: bool = False) -> RunningProcess:
+        """Start a program with its streams open."""
+        ...
+
+    async def read(self, path: str, *, offset: int = 0, limit: int = -1) -> bytes:
+        """Bytes of a regular file; OSError as open() raises it, never a hang on a FIFO or device."""
+        ...
+
+    async def write(self, path: str, data: bytes) -> None:
+        """Replace a file atomically, keeping its mode; folders on the way are made."""
+        ...
+
+    async def stat(self, path: str) -> FileStat | None:
+        """What is there, or None."""
+        ...
+
+    async def list(self, path: str) -> Sequence[Entry]:
+        """The names in a folder, sorted."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Remove a file."""
+        ...
+
+    async def rename(self, path: str, to: str) -> None:
+        """Move a file, replacing what is there."""
+        ...
+
+    async def aclose(self) -> None:
+        """End what runs and give back what was borrowed."""
+        ...
+
+
+class ProcessInfo(Struct, frozen=True, kw_only=True):
+    """A background process: `code` is None while it runs, and for one whose end nobody saw (`status` unknown)."""
+
+    id: str
+    command: str
+    pid: int
+    status: Literal["running", "exited", "killed", "unknown"]
+    code: int | None = None
+    started: datetime
+    seconds: float = 0.0
+    cwd: str = ""
+
+
+class Processes(Protocol):
+    """The background processes of one session."""
+
+    async def start(
+        self, command: str, *, cwd: str = "", pty: bool = False, notify: bool = False, watch: Sequence[str] = ()
+    ) -> ProcessInfo:
+        """Start a shell command in the background.
+
+        With `notify` its end, and each line of output that holds one of `watch`, wakes the session.
+        """
+        ...
+
+    def list(self) -> Sequence[ProcessInfo]:
+        """All that are known, the newest first."""
+        ...
+
+    def get(self, id: str) -> ProcessInfo:
+        """One of them; raises ToolError for an unknown id."""
+        ...
+
+    def output(self, id: str, *, new: bool = False) -> tuple[str, int]:
+        """The rolling log, or with `new` what came since the last such call, and how many characters were dropped before it."""
+        ...
+
+    async def wait(self, id: str, *, timeout: float) -> ProcessInfo:
+        """Wait for its end, at most `timeout` seconds."""
+        ...
+
+    async def write(self, id: str, data: str) -> None:
+        """Send to its standard input."""
+        ...
+
+    async def close_stdin(self, id: str) -> None:
+        """Close its standard input."""
+        ...
+
+    async def kill(self, id: str) -> ProcessInfo:
+        """End it and everything that it started."""
+        ...
+
+    async def aclose(self) -> None:
+        """End all of them."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """Snapshots of a working folder that a turn can be rolled back to."""
+
+    async def snapshot(self, label: str) -> str:
+        """Keep the folder's state and return its id; the same state gives the same id."""
+        ...
+
+    async def restore(self, id: str) -> Sequence[str]:
+        """Put the files back as they were and return the paths that changed; edits made since by a person survive as copies."""
+        ...
+
+
+# ---- how one is opened -----------------------------------------------------------------------------------------------
+
+
+class Dialer(Protocol):
+    """Connects those who may not reach the network themselves: a name is resolved, each address judged, the judged one dialled."""
+
+    async def __call__(self, host: str, port: int) -> tuple[StreamReader, StreamWriter]:
+        """A connection; raises EnvironmentFailure for an address that is refused, OSError for one that does not answer."""
+        ...
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """What an environment is made from.
+
+    `cwd` is the working folder (empty: the environment's own choice), `variables` all that commands see, `options` the
+    environment's section of the settings. `key` names the place of one session: the same when the session goes on later.
+    `hidden` are paths of this machine that commands must not see where the environment can hide them; `scratch` is a folder of
+    the home that the environment may make and use.
+    """
+
+    cwd: str = ""
+    variables: Mapping[str, str] = {}
+    options: Any = None
+    key: str = ""
+    hidden: tuple[str, ...] = ()
+    scratch: str = ""
+    dial: Dialer | None = None
+
+
+class Opener(Protocol):
+    """Makes an environment for one session; nothing starts before its first use, and `aclose` ends what did."""
+
+    def __call__(self, place: Place) -> Environment:
+        """An environment; raises EnvironmentFailure when it cannot exist here, naming what to do."""
+        ...

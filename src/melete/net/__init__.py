@@ -1,0 +1,1 @@
+"""Layer 2: the one way to the network for everything that may not go there by itself."""
