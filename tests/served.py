@@ -232,7 +232,13 @@ def served(
 
 def variables(home: Path, model: ScriptedModel | None = None, **more: str) -> dict[str, str]:
     """The environment of a command of that person; nothing of the test's own gets into it but the PATH."""
-    found = {"PATH": os.environ["PATH"], "HOME": str(home), "MELETE_HOME": str(home / ".melete"), "MELETE_ENV": "local", "PYTHONUTF8": "1"}
+    found = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(home),
+        "MELETE_HOME": str(home / ".melete"),
+        "MELETE_ENV": "local",
+        "PYTHONUTF8": "1",
+    }
     if model:
         found |= {"MELETE_BASE_URL": model.base_url, "MELETE_MODEL": "scripted"}
     return found | dict(more)

@@ -28,8 +28,10 @@ THIRD_PARTY = {  # which rooms a dependency may be used in; None is everywhere
     "click": {"surfaces"},
     "rich": {"surfaces"},
     "fastjsonschema": {"app"},
-    "h11": {"models", "surfaces"},
+    "h11": {"environments", "models", "surfaces"},
     "markdown_it": {"app"},  # in the readable forms of an export
+    "daytona": {"environments"},  # in one file each, which is loaded when a sandbox is made
+    "modal": {"environments"},
     "matplotlib": {"app"},  # in the picture of insights alone
     "pydantic_ai": {"models"},  # in the bridge alone, which nothing else imports
     "yaml": {"app", "skills"},
@@ -42,6 +44,8 @@ THIRD_PARTY = {  # which rooms a dependency may be used in; None is everywhere
 EXTRAS = {  # the files of an extra, which nothing else imports, and what it brings
     "melete.models.bridge": {"pydantic_ai", "xllamacpp"},
     "melete.app.insights_png": {"matplotlib"},
+    "melete.environments.daytona_service": {"daytona"},
+    "melete.environments.modal_service": {"modal"},
     "melete.app.spans": {"opentelemetry"},
 }
 INPUT_OUTPUT = {

@@ -1,4 +1,4 @@
-"""What every conversation pays before its first word: the default system prompt and the schemas of the nine tools."""
+"""What every conversation pays before its first word: the default system prompt and the schemas of the ten tools."""
 
 import asyncio
 from pathlib import Path
@@ -10,8 +10,9 @@ from melete.testing import Say, ScriptedModel
 from tests.talking import talk
 
 LIMIT = 9_500
-NINE = [
+TOOLS = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
+    "execute_code",
 ]  # fmt: skip
 
 
@@ -30,7 +31,7 @@ def costs(folder: Path) -> tuple[list[Cost], bytes]:
 
 def test_prompt_and_schemas_stay_within_their_bytes(tmp_path: Path) -> None:
     rows, body = costs(tmp_path / "work")
-    assert [row.part for row in rows if row.group == "tools"] == NINE
+    assert [row.part for row in rows if row.group == "tools"] == TOOLS
     total = sum(row.bytes for row in rows)
     assert total <= LIMIT, rows
     sent = msgspec.json.decode(body)

@@ -60,6 +60,8 @@ class Agent:
     checksum: Checksum = field(default_factory=Checksum)
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     """How seconds are waited for."""
+    awaited: Callable[[], Sequence[str]] = tuple
+    """What runs in the background and is still to be heard of by this run, in words."""
     told_at_once: bool = False
     told_too_long: bool = False
 

@@ -33,6 +33,7 @@ class Surroundings:
     redact: Callable[[str], str]
     skills: SkillLibrary | None = None
     memory: Memory | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
     state: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -55,12 +56,12 @@ class CallContext:
         self.budget = shared.budget
         self.skills = shared.skills
         self.memory = shared.memory
+        self.tools = shared.tools
         self.state = shared.state
         self.call_id = call.id
-        self._deadline: asyncio.Timeout | None = None
+        self._deadlines: dict[asyncio.Timeout, float] = {}
         self.late = False
         self._open_questions = 0
-        self._left = 0.0
 
     async def ask(self, question: Question) -> str | None:
         """Ask the person; the deadline stands still meanwhile, and so does that of every call round this one."""
@@ -78,14 +79,21 @@ class CallContext:
 
     def _stop_timer(self) -> None:
         self._open_questions += 1
-        if self._open_questions == 1 and self._deadline:
-            self._left = (self._deadline.when() or 0.0) - asyncio.get_running_loop().time()
-            self._deadline.reschedule(None)
+        if self._open_questions == 1:
+            now = asyncio.get_running_loop().time()
+            for timer in self._running():
+                self._deadlines[timer] = (timer.when() or 0.0) - now
+                timer.reschedule(None)
 
     def _start_timer(self) -> None:
         self._open_questions -= 1
-        if self._open_questions == 0 and self._deadline:
-            self._deadline.reschedule(asyncio.get_running_loop().time() + self._left)
+        if self._open_questions == 0:
+            now = asyncio.get_running_loop().time()
+            for timer in self._running():
+                timer.reschedule(now + self._deadlines[timer])
+
+    def _running(self) -> list[asyncio.Timeout]:
+        return [timer for timer in self._deadlines if not timer.expired()]
 
     def say(self, progress: str) -> None:
         """Show progress, secrets redacted."""
@@ -101,13 +109,14 @@ class CallContext:
 
     async def within(self, seconds: float, work: Awaitable[Any]) -> Any:
         """Await `work` at most `seconds`, questions not counted; raises TimeoutError, and says in `late` that it was this."""
-        timer = asyncio.timeout(seconds)
+        timer = asyncio.timeout(None if self._open_questions else seconds)
         try:
-            async with timer as self._deadline:
+            async with timer:
+                self._deadlines[timer] = seconds
                 return await work
         finally:
             self.late = timer.expired()
-            self._deadline = None  # what the call left running has no deadline to stop
+            self._deadlines.pop(timer, None)  # what the call left running has no deadline to stop
 
 
 async def _logged(task: Coroutine[Any, Any, None], tool: str) -> None:

@@ -68,7 +68,7 @@ class Dispatch(Door):
         self, tools: Sequence[Tool], *, guards: Sequence[Guard], shared: Surroundings, watch: LoopWatch | None = None
     ) -> None:
         super().__init__(shared.session, watch=watch)
-        self.tools = {tool.name: tool for tool in tools}
+        self.tools = shared.tools = {tool.name: tool for tool in tools}
         self._inner = 0
         self._spilled = 0
         self._guards = tuple(guards)

@@ -23,6 +23,8 @@ log = logging.getLogger("melete.loop")
 DOUBTS = 2
 PAUSE = 0.25
 """How often, and after how many seconds, a server is asked again whose "too long" cannot be."""
+LISTEN = 0.1
+"""Seconds between two looks for what comes from the background."""
 Emit = Callable[[Delta | ToolProgress], None]
 
 
@@ -37,7 +39,8 @@ async def converse(agent: Agent, session: Session, mail: Mail, emit: Emit) -> st
         if last:
             return last
         mail.resting = not reply.message.calls
-        if mail.resting and not mail.waiting(session) and not await agent.send_back(reply, session):
+        over = mail.resting and not mail.waiting(session) and not await agent.send_back(reply, session)
+        if over and not await something_comes(agent, session, mail):
             return Stop.DONE
     return Stop.OUT_OF_STEPS
 
@@ -89,6 +92,20 @@ async def doubted(agent: Agent, session: Session, error: ContextOverflowError, d
     )
     await session.record(again)
     await agent.pause(PAUSE)
+    return True
+
+
+async def something_comes(agent: Agent, session: Session, mail: Mail) -> bool:
+    """Wait for what programs in the background are to tell this run, within its time; False when nothing comes."""
+    told: Sequence[str] = ()
+    while not mail.waiting(session):
+        names = agent.awaited()
+        if not names or agent.late():
+            return mail.waiting(session)
+        if names != told:
+            await note(session, [Notice(text=f"waiting for {', '.join(names)}", about="background")])
+            told = names
+        await agent.pause(LISTEN)
     return True
 
 

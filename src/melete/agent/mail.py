@@ -6,6 +6,7 @@ once, from the watcher in run.py.
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from melete.core.event import Fact, Said, Steered
 from melete.core.message import Message, Text
@@ -19,7 +20,10 @@ class Mail:
         self.resting = resting
 
     async def deliver(self, session: Session) -> None:
-        """Store every steer, and when resting the first queued message, as facts; then remove them from the inbox."""
+        """Store every steer, and when resting the first queued message, as facts; then remove them from the inbox.
+
+        What the runtime has queued, such as the ends of several processes, is stored together: it wants one answer.
+        """
         for message in self._due(session):
             await session.record(as_fact(message), durable=True)
             session.settle(message.id)
@@ -33,12 +37,20 @@ class Mail:
         pending = session.pending()
         steers = [m for m in pending if m.kind == "steer"]
         queued = [m for m in pending if m.kind == "queue"]
-        return steers or (queued[:1] if self.resting else [])
+        if steers or not self.resting:
+            return steers
+        return list(takewhile(is_runtimes, queued)) or queued[:1]
+
+
+def is_runtimes(message: InboxMessage) -> bool:
+    """Whether no person said it."""
+    return message.by is not None and message.by.kind == "runtime"
 
 
 def as_fact(message: InboxMessage) -> Fact:
     """The fact that brings a steer or a queued message into the conversation."""
-    said = Message(role="user", parts=(Text(text=message.text),), by=message.by)
+    taint = "tool" if is_runtimes(message) else "none"  # what a program printed
+    said = Message(role="user", parts=(Text(text=message.text, taint=taint),), by=message.by)
     if message.kind == "steer":
         return Steered(message=said, inbox=message.id)
     return Said(message=said, inbox=message.id)

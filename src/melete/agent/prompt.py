@@ -1,7 +1,7 @@
 """The system prompt: seven layers in a fixed order, built once per session and stored, never rebuilt. Layer 2, pure.
 
-1 identity · 2 what the surface or setting adds · 3 memory · 4 skills · 5 context files · 6 the date, frozen · 7 where the answer
-is shown. An empty layer is left out.
+1 identity · 2 what the surface or setting adds · 3 memory · 4 skills · 5 context files · 6 the date, frozen, and where commands
+run · 7 where the answer is shown. An empty layer is left out.
 """
 
 from collections.abc import Iterator, Sequence
@@ -53,7 +53,7 @@ class Layers(Struct, frozen=True, kw_only=True):
     """What the prompt is made of; `identity` empty means the built-in one.
 
     `small` makes the prompt short, for a small window. `room` is how many characters the context files may take together; None
-    gives each of them its own limit.
+    gives each of them its own limit. `place` is a sentence about where commands run, empty for the machine itself.
     """
 
     identity: str = ""
@@ -63,6 +63,7 @@ class Layers(Struct, frozen=True, kw_only=True):
     context: tuple[ContextFile, ...] = ()
     now: datetime
     cwd: str
+    place: str = ""
     surface: str = "cli"
     small: bool = False
     room: int | None = None
@@ -77,7 +78,7 @@ def build(layers: Layers) -> tuple[str, ...]:
         layers.memory.strip(),
         layers.skills.strip(),
         "\n\n".join(_context(layers)),
-        f"This session began on {layers.now:%A, %Y-%m-%d, %H:%M %Z}. The working folder is {layers.cwd}",
+        _where(layers),
         "" if layers.small else SURFACES.get(layers.surface, SURFACES["api"]),
     ]
     return tuple(block for block in blocks if block)
@@ -103,6 +104,11 @@ def shorten(text: str, limit: int = CONTEXT_LIMIT) -> str:
         return text
     head, tail = int(limit * HEAD), int(limit * TAIL)
     return f"{text[:head]}\n\n[{len(text) - head - tail} characters left out]\n\n{text[len(text) - tail :]}"
+
+
+def _where(layers: Layers) -> str:
+    begun = f"This session began on {layers.now:%A, %Y-%m-%d, %H:%M %Z}. The working folder is {layers.cwd}"
+    return f"{begun}\n{layers.place}" if layers.place else begun
 
 
 def _distinct(files: Sequence[ContextFile]) -> list[ContextFile]:

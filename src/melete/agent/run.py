@@ -46,11 +46,12 @@ CANCELLED = Over(Stop.CANCELLED)
 
 
 class Start(Struct, frozen=True, kw_only=True):
-    """How a run begins: its id, where, in which process, and `about` as `RunStarted` has it."""
+    """How a run begins: its id, where, in which process, the environment's name, and `about` as `RunStarted` has it."""
 
     id: str = field(default_factory=new_run_id)
     surface: str = "cli"
     pid: int = 0
+    env: str = ""
     about: dict[str, str] = {}
 
 
@@ -129,6 +130,7 @@ class Run:
             surface=self._start.surface,
             pid=self._start.pid,
             max_steps=self._agent.limits.max_steps,
+            env=self._start.env,
             about=self._start.about,
         )
         await session.record(started, *opening)

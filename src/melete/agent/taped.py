@@ -329,7 +329,7 @@ class TapedRun(Run):
 def _start(tape: Tape) -> Start:
     """How the recorded run began."""
     started = tape.recording.started
-    return Start(id=tape.recording.run, surface=started.surface, pid=started.pid, about=started.about)
+    return Start(id=tape.recording.run, surface=started.surface, pid=started.pid, env=started.env, about=started.about)
 
 
 def taped_run(tape: Tape, requests: list[tuple[ModelRequest, Reply]] | None) -> Run:

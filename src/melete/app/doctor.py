@@ -23,12 +23,14 @@ from msgspec import Struct
 from melete.app import modelbook
 from melete.app.catalog import model_spec
 from melete.app.clock import clock_from
+from melete.app.env_check import Known, known, no_sandbox
 from melete.app.fetch import FetchError
 from melete.app.home import Home
 from melete.app.key_file import KeyFile
 from melete.app.key_strength import own_keys
 from melete.app.log_reader import Wanted, read_logs
 from melete.app.online import Online, listing
+from melete.app.places import choose
 from melete.app.plugins import add_installed, registry
 from melete.app.schedule import system_zone, zone_named
 from melete.app.server_keys import Keys
@@ -95,6 +97,7 @@ def _with_settings(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     yield _sessions(loaded)
     yield from _model(loaded, online=online)
     yield _server(loaded)
+    yield from _environments(loaded)
     yield _clock(loaded)
     path = loaded.environ.get("PATH")
     yield _program("bash", path, "warn", "install bash: the terminal tool falls back to sh without it")
@@ -287,6 +290,30 @@ def _models(home: Home) -> Check:
         return Check(name="models", status="warn", text=text, fix="delete it, or run `melete model refresh`")
     known = sum(modelbook.counts(home).values())
     return Check(name="models", status="ok", text=f"{known:,} models, as of {modelbook.day(home)}")
+
+
+def _environments(loaded: Loaded) -> Iterator[Check]:
+    """Where commands run when nothing is said, and which environments work here besides."""
+    wanted = loaded.settings.env.default
+    rows = list(known(loaded))
+    used = next(row for row in rows if row.default)
+    remark = choose(loaded).remark
+    how = f"commands run in {used.name} (env.default: {wanted})"
+    if not used.works:
+        fix = f"{used.fix}; or `melete env use NAME` chooses another".removeprefix("; or ")
+        yield Check(name="env", status="fail", text=f"{how}, which does not work here: {used.why}", fix=fix)
+    elif remark:
+        yield Check(name="env", status="warn", text=remark, fix=no_sandbox(remark))
+    else:
+        yield Check(name="env", status="ok", text=how)
+    others = "\n".join(f"{row.name}: {_state(row)}" for row in rows if not row.default)
+    yield Check(name="other envs", status="ok", text=others)
+
+
+def _state(row: Known) -> str:
+    if row.works:
+        return "works"
+    return f"no, {row.why}" + (f" ({row.fix})" if row.fix else "")
 
 
 def _server(loaded: Loaded) -> Check:

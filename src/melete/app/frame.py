@@ -32,10 +32,16 @@ async def layers(app: Melete, env: Environment, *, surface: str, extra: str = ""
         context=await _context_files(app, env),
         now=app.clock.now().astimezone(),
         cwd=env.cwd,
+        place=note_of(env),
         surface=surface,
         small=small,
         room=int(CONTEXT_SHARE * window * BYTES_PER_TOKEN) if small and window else None,
     )
+
+
+def note_of(env: Environment) -> str:
+    """The sentence that the environment has for the model; empty where it has none."""
+    return str(getattr(env, "note", "")).strip()
 
 
 def _soul(app: Melete) -> str:

@@ -287,6 +287,7 @@ class JobRunner:
             model=job.model,
             shares=True,
             extra=TOLD,
+            waits=True,
         )
         by = Origin(kind="schedule", who=job.id, surface=SURFACE)
         about = {"job": job.id, "occurrence": work.row.id}

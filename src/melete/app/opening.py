@@ -13,7 +13,8 @@ class Options(Struct, frozen=True, kw_only=True):
     schema that each run's answer has to follow. `model` names one for this conversation; with `shares` it is one that all
     conversations of the process ask. `extra` goes into the system prompt; an empty one
     leaves there what earlier runs have put, unless `keeps_extra` is false. `temperature`, `max_output` (tokens of one reply) and
-    `effort` go along with every request.
+    `effort` go along with every request. With `waits` a run does not end before the background processes that it is to hear of
+    have said so: nobody is there to begin another one for them.
     """
 
     session: str = ""
@@ -35,3 +36,4 @@ class Options(Struct, frozen=True, kw_only=True):
     model: str = ""
     shares: bool = False
     answer: AnswerSchema | None = None
+    waits: bool = False

@@ -1,26 +1,26 @@
 """Which environment a session works in, and what that environment is given. Part of the composition root."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
 from melete.app.plugins import add_installed
 from melete.app.settings import Loaded
+from melete.app.variables import variables_for_commands
 from melete.app.wire import Melete
 from melete.core.environment import Dialer, Environment, Opener, Place
 from melete.core.errors import ConfigError, UsageError
 from melete.core.plugin import Lazy
 
+if TYPE_CHECKING:
+    from melete.app.usable import Usable
+
 AUTO = "auto"
-OURS = frozenset({
-    "MELETE_SERVER_KEY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID", "LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES",
-})  # fmt: skip
-"""Variables that are for the server alone: programs that an agent starts see none of them."""
-_dialer: Lazy[Callable[[], Dialer]] = Lazy("melete.net.dial:PinnedDialer")
-_usable: Lazy[Callable[[Loaded], str]] = Lazy("melete.app.usable:why_no_sandbox")
+_dialer: Lazy[Callable[[Mapping[str, str], Sequence[str]], Dialer]] = Lazy("melete.net.dial:dialer_for")
+_usable: "Lazy[Callable[[Loaded], Usable]]" = Lazy("melete.app.usable:usable_walls")
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
@@ -33,12 +33,17 @@ class Chosen(Struct, frozen=True, kw_only=True):
 def choose(loaded: Loaded, name: str = "") -> Chosen:
     """The environment to use: the one that is named, else the settings'; `auto` is the sandbox where it works."""
     wanted = name or loaded.settings.env.default
-    if wanted != AUTO:
+    if wanted not in (AUTO, "sandbox"):
         return Chosen(name=wanted)
-    reason = _usable.load()(loaded)
-    if not reason:
+    found = _usable.load()(loaded)
+    if found.walls in {"bwrap", loaded.settings.sandbox.walls}:
         return Chosen(name="sandbox")
-    remark = f"commands run without a sandbox on this machine: {reason} (env.default: local ends this note)"
+    if found.walls:
+        remark = f"commands run in a lesser sandbox, without a network: {found.reason} (sandbox.walls: landlock ends this note)"
+        return Chosen(name="sandbox", remark=remark)
+    if wanted != AUTO:  # opening it says why it fails
+        return Chosen(name=wanted)
+    remark = f"commands run without a sandbox on this machine: {found.reason} (env.default: local ends this note)"
     return Chosen(name="local", remark=remark)
 
 
@@ -47,12 +52,13 @@ def place_of(loaded: Loaded, name: str, *, cwd: str, key: str = "") -> Place:
     home = loaded.home
     return Place(
         cwd=cwd,
-        variables=variables_for_commands(loaded),
+        variables=variables_for_commands(loaded, name),
         options=_options(loaded, name),
         key=key or token_hex(6),
         hidden=(str(home.root),),
         scratch=str(home.state / "places"),
-        dial=_dialer.load()() if name == "sandbox" else None,
+        dial=_dialer.load()(loaded.environ, loaded.settings.sandbox.private_networks) if name == "sandbox" else None,
+        secret=lambda name: loaded.variables.get(name, ""),
     )
 
 
@@ -70,11 +76,6 @@ def open_place(app: Melete, name: str, *, cwd: str, key: str = "") -> Environmen
     return env
 
 
-def variables_for_commands(loaded: Loaded) -> Mapping[str, str]:
-    """The variables that commands see."""
-    return {name: value for name, value in loaded.environ.items() if name not in OURS}
-
-
 def _options(loaded: Loaded, name: str) -> Any:
     """The environment's section of the settings; for one that is not built in, what `env.options` says under its name."""
     given = loaded.settings.env.options.get(name)
@@ -83,4 +84,6 @@ def _options(loaded: Loaded, name: str) -> Any:
         return given or {}
     if given is not None:
         raise ConfigError(f"env.options.{name} has no effect", next=f"write the section {name}: in its place")
+    if name == "sandbox" and section.walls == "auto" and (walls := _usable.load()(loaded).walls):
+        return msgspec.structs.replace(section, walls=walls)
     return msgspec.structs.replace(section)

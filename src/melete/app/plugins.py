@@ -17,10 +17,16 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "todo": "melete.tools.todo:TodoTools",
         "clarify": "melete.tools.clarify:ClarifyTools",
         "session_search": "melete.tools.sessions:SessionTools",
+        "code_execution": "melete.tools.code:CodeTools",
     },
     "environments": {
         "local": "melete.environments.local:LocalEnvironment",
         "sandbox": "melete.environments.sandbox:Sandbox",
+        "docker": "melete.environments.docker:Docker",
+        "ssh": "melete.environments.ssh:open_ssh",
+        "apptainer": "melete.environments.apptainer:Apptainer",
+        "modal": "melete.environments.modal:open_modal",
+        "daytona": "melete.environments.daytona:open_daytona",
     },
     "services": {"api": "melete.surfaces.api.service:Api", "cron": "melete.app.scheduler:Cron"},
     "models": {
@@ -36,6 +42,11 @@ BUILT_IN: dict[str, dict[str, str]] = {
 
 EXTRAS = {"melete.models.bridge:open_model": "bridge"}
 """The extra whose packages a target imports as it is loaded."""
+
+
+def installed(kind: str) -> list[str]:
+    """The names that entry points of installed packages add to a kind by themselves; none is imported."""
+    return [point.name for point in _entry_points.load()(group=f"melete.{kind}")]
 
 
 def registry() -> Registry:

@@ -20,7 +20,7 @@ from melete.app.opening import Options
 from melete.app.service import Conversation, How
 from melete.app.warm import Kept, Warm
 from melete.app.wire import Melete
-from melete.core.errors import LimitError, MeleteError, SessionNotFoundError
+from melete.core.errors import LimitError, MeleteError, SessionBusyError, SessionNotFoundError
 from melete.core.event import Event, Fact, Question, RunEnded, RunStarted
 from melete.core.message import Message
 from melete.core.session import SessionRef
@@ -32,6 +32,8 @@ AT_ONCE = 4
 """Runs that may be opening at a time: in a burst the first ones reach their model while the last still wait."""
 FORGET = 30.0
 """Seconds after the end of a run for which its deltas can be read again."""
+FULL = 1.0
+"""Seconds after which a run is tried again that nobody waits for."""
 LATELY = 64
 """Runs that have ended whose deltas are kept at most."""
 
@@ -67,12 +69,14 @@ class Wanted(Struct, frozen=True, kw_only=True):
     """How a run is to begin: under the id `run` or a new one, `about` as `RunStarted` has it.
 
     `history` stands before the prompt of a session without messages; with `watched`, the caller reads the events at once.
+    With `woken`, background processes may begin further runs in its session once it has ended.
     """
 
     run: str = ""
     about: Mapping[str, str] = NOTHING
     history: tuple[Fact, ...] = ()
     watched: bool = False
+    woken: bool = False
 
 
 class Going:
@@ -247,6 +251,7 @@ class Runs:
         start = Start(id=wanted.run or new_run_id(), surface=options.surface, about=known(options, wanted.about))
         going = Going(self.app, start.id, kept.conversation)
         kept.run = going.run
+        self._listen(kept.conversation, woken=wanted.woken)
         if not wanted.watched:
             going.unread()
         self._going[start.id] = self._sessions[going.ref.id] = going
@@ -280,6 +285,33 @@ class Runs:
             self.warm.release(kept)
             self._remember(going)
             begun.set()
+
+    def _listen(self, conversation: Conversation, *, woken: bool) -> None:
+        """Begin a run when background processes have something to say and none goes on, or leave it to the next prompt."""
+
+        def begin() -> None:
+            if not self.stopping:
+                self.app.group.create_task(self._wake(conversation))
+
+        conversation.waking.idle = begin if woken else _leave
+
+    async def _wake(self, conversation: Conversation) -> None:
+        """Begin a run that reads what background processes have said, as the last one was begun; wait while there are too many."""
+        options = structs.replace(conversation.options, session=conversation.ref.id, latest=False, answer=None)
+        wanted = Wanted(about={"woken": "processes"}, woken=True)
+        try:
+            due = await conversation.waking.due()
+            while due and not self.stopping:
+                try:
+                    await self.start(None, options, how=wanted)
+                except TooManyRunsError:
+                    await asyncio.sleep(FULL)
+                else:
+                    due = False
+        except SessionBusyError:
+            log.info("%s: whoever runs it reads what its processes have said", conversation.ref.id)
+        except MeleteError as error:
+            log.warning("%s: no run begins for what its processes have said: %s", conversation.ref.id, error)
 
     def _remember(self, going: Going) -> None:
         """Keep the deltas of a run that has ended for a while, for readers that were cut off."""
@@ -418,6 +450,10 @@ class Runs:
         except TimeoutError:
             return False
         return True
+
+
+def _leave() -> None:
+    """What background processes say waits for the next prompt."""
 
 
 def known(options: Options, about: Mapping[str, str]) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from socket import AF_UNIX, socket
 from typing import Any
 
+from melete.app.background import tend_records
 from melete.app.job_runner import JobRunner
 from melete.app.keyed import Requests
 from melete.app.places import choose, open_place
@@ -93,6 +94,7 @@ async def serve(
                 group.create_task(service.run(server), name=name)
             own: list[asyncio.Task[Any]] = [
                 group.create_task(server.runs.warm.tend()),
+                group.create_task(tend_records(app)),
                 group.create_task(supervisor.stay_alive()),
             ]
             if ANSWERS in names:

@@ -26,7 +26,8 @@ from melete.agent.loopwatch import LoopWatch
 from melete.agent.prompt import build
 from melete.agent.run import Beside, Run, Start
 from melete.agent.title import entitle
-from melete.app.frame import layers, tools_of
+from melete.app.background import IN_A_ROW, Waking, open_processes, sweep
+from melete.app.frame import layers, note_of, tools_of
 from melete.app.logs import log_session
 from melete.app.modelbook import notes
 from melete.app.opening import Options
@@ -40,7 +41,6 @@ from melete.core.errors import ConfigError, SessionNotFoundError, UsageError
 from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, RunEnded, Stop
 from melete.core.message import Image, Message, Origin, Part, Text
 from melete.core.model import ModelClient, ModelRequest
-from melete.core.plugin import Lazy
 from melete.core.policy import Allowance, Limits
 from melete.core.ports import Environment, Processes
 from melete.core.session import InboxMessage, Receipt, Session, SessionRef
@@ -50,7 +50,6 @@ from melete.core.transcript import Transcript
 Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
-_processes: Lazy[Callable[..., Processes]] = Lazy("melete.environments.processes:Background")
 
 
 NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
@@ -72,7 +71,14 @@ class Conversation:
     """An open session in this process: environment, tools and model stay warm between its runs."""
 
     def __init__(
-        self, app: Melete, options: Options, ref: SessionRef, *, env: Environment, processes: Processes
+        self,
+        app: Melete,
+        options: Options,
+        ref: SessionRef,
+        *,
+        env: Environment,
+        processes: Processes,
+        waking: Waking | None = None,
     ) -> None:
         self.app = app
         self.ref = ref
@@ -82,6 +88,7 @@ class Conversation:
         self.tools: Sequence[Tool] = ()
         self.prefill: Sequence[Message] = ()
         self.remark = ""
+        self.waking = waking or Waking(app, ref)
         self.model: ModelClient
         self._left: list[ModelClient] = []
         self._processes = processes
@@ -99,8 +106,14 @@ class Conversation:
 
     @property
     def works_in_background(self) -> bool:
-        """Whether programs that the agent started still run."""
-        return any(process.status == "running" for process in self._processes.list())
+        """Whether programs that the agent started still run, or have something to say."""
+        return self.waking.pending or any(one.owned and one.status == "running" for one in self._processes.list())
+
+    def _awaited(self) -> Sequence[str]:
+        """The background processes that a run is still to hear of, where it is one that waits for them."""
+        if not self.options.waits:
+            return ()
+        return [f"{one.id} ({' '.join(one.command.split())})" for one in self._processes.list() if one.awaited]
 
     async def adopt(self, options: Options) -> None:
         """Take other options for the runs to come: limits, who attends, what is added to the prompt, the model.
@@ -122,8 +135,12 @@ class Conversation:
     async def run(self, prompt: Message | None, how: How | None = None) -> RunEnded:
         """Own the session, run to the end, let it go; events go to `hub`. Raises SessionBusyError, StorageError."""
         self._cancelled = False
-        with log_session(self.ref.id):
-            return await self._run_claimed(prompt, how or How(start=Start(surface=self.options.surface)))
+        self.waking.begin(prompted=prompt is not None)
+        try:
+            with log_session(self.ref.id):
+                return await self._run_claimed(prompt, how or How(start=Start(surface=self.options.surface)))
+        finally:
+            self.waking.end()
 
     async def _run_claimed(self, prompt: Message | None, how: How) -> RunEnded:
         async with self.app.store.claim(self.ref) as session:
@@ -132,14 +149,15 @@ class Conversation:
             box, frame = await self._frame(session)
             model = self._routed(prompt)
             budget = self._budget()
-            start = structs.replace(how.start, pid=os.getpid())
+            start = structs.replace(how.start, pid=os.getpid(), env=self.env.name)
             run = self._run = self._make(session, model, budget, tools=box.tools, start=start)
             if self._cancelled:
                 run.cancel()
             titled = self._titled(session, prompt, budget)
             try:
                 remarks = self._remarks(model, prompt, new=bool(frame))
-                return await run.execute(prompt, opening=(*frame, *remarks), beside=titled, begun=how.begun)
+                with self.waking.heard_by(session):
+                    return await run.execute(prompt, opening=(*frame, *remarks), beside=titled, begun=how.begun)
             finally:
                 self._run = None
 
@@ -187,6 +205,9 @@ class Conversation:
     def _remarks(self, model: ModelClient, prompt: Message | None, *, new: bool) -> Sequence[Notice]:
         """What the person should know before a run."""
         found = [("settings", text) for text in self.app.models.problems.values()]
+        if self.waking.held:
+            text = f"{IN_A_ROW} runs in a row were begun by background processes: what they said since then waited until now"
+            found.append(("background", text))
         if new and self.remark:
             found.append(("environment", self.remark))
         if new and model.provider in vendors():  # of a server of one's own nothing is expected to be known
@@ -224,14 +245,18 @@ class Conversation:
                 return box, ()
             return box, (structs.replace(stored, tools=box.shown, model=name, wire=wire, why="other tools", **NEW),)
         extra = self.options.extra.strip()
+        if stored and stored.instructed and self.options.keeps_extra:
+            extra = extra or stored.system[1]  # behind the identity
         made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window)
-        why = "other instructions" if stored else "start"
-        blocks = build(made)
-        return box, (Framed(system=blocks, tools=box.shown, model=name, wire=wire, why=why, instructed=bool(extra)),)
+        why = ("other instructions" if stored.place == made.place else "another environment") if stored else "start"
+        framed = Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why)
+        return box, (structs.replace(framed, instructed=bool(extra), place=made.place),)
 
     def _says_the_same(self, stored: Framed) -> bool:
         """Whether a stored frame holds the instructions that the coming run is to have."""
         extra = self.options.extra.strip()
+        if stored.place != note_of(self.env):
+            return False
         if extra:
             return extra in stored.system
         return self.options.keeps_extra or not stored.instructed
@@ -273,6 +298,7 @@ class Conversation:
             base_url=self.app.models.address(model),
             cache=CacheWatch(life=LIVES[settings.model.cache_ttl]),
             late=lambda: time.monotonic() > over,
+            awaited=self._awaited,
             ephemeral=settings.agent.ephemeral_prompt,
             prefill=tuple(self.prefill),
             effort=options.effort or settings.model.effort,
@@ -303,9 +329,10 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         about = {"place": key, **({"env": options.env} if options.env else {})}
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
             ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=env.cwd, about=about))
-        processes = _processes.load()(env, spawn=app.group.create_task, clock=app.clock)
-        stack.push_async_callback(processes.aclose)
-        conversation = Conversation(app, options, ref, env=env, processes=processes)
+        waking = Waking(app, ref)
+        processes = open_processes(app, ref, env, waking, surface=options.surface)
+        stack.push_async_callback(_end_processes, app, processes)
+        conversation = Conversation(app, options, ref, env=env, processes=processes, waking=waking)
         conversation.tools = tools
         conversation.prefill = prefill
         conversation.remark = chosen.remark
@@ -313,6 +340,14 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         stack.push_async_callback(conversation.close_models)
         stack.callback(app.close_hub, ref.id)
         yield conversation
+
+
+async def _end_processes(app: Melete, processes: Processes) -> None:
+    """End what runs in the background; where something did, look for old records as well."""
+    used = bool(processes.list())
+    await processes.aclose()
+    if used:
+        await sweep(app)
 
 
 async def find_session(app: Melete, options: Options) -> SessionRef | None:

@@ -38,6 +38,8 @@ class Melete:
     group: asyncio.TaskGroup
     redact: Callable[[str], str]
     models: Models
+    ephemeral: bool = False
+    """Whether nothing is stored."""
     hubs: dict[str, Hub] = field(default_factory=dict[str, Hub])
     listeners: list[OnFact] = field(default_factory=list[OnFact])
     """Called with every fact that this process stores; they neither wait nor raise."""
@@ -94,6 +96,7 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 group=group,
                 redact=redact,
                 models=models,
+                ephemeral=ephemeral,
                 hubs=hubs,
                 listeners=listeners,
             )

@@ -1,7 +1,7 @@
 """Where commands run: environments, their processes and their files, as parts promise them to one another. Layer 0."""
 
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
@@ -135,7 +135,11 @@ class Environment(Protocol):
 
 
 class ProcessInfo(Struct, frozen=True, kw_only=True):
-    """A background process: `code` is None while it runs, and for one whose end nobody saw (`status` unknown)."""
+    """A background process: `code` is None while it runs, and for one whose end nobody saw (`status` unknown).
+
+    `owned` says that this agent started it and holds its streams, `awaited` that the session is still going to be woken by it.
+    `note` is a sentence about one that is not as it seems.
+    """
 
     id: str
     command: str
@@ -145,17 +149,23 @@ class ProcessInfo(Struct, frozen=True, kw_only=True):
     started: datetime
     seconds: float = 0.0
     cwd: str = ""
+    notify: bool = False
+    owned: bool = True
+    awaited: bool = False
+    note: str = ""
 
 
 class Processes(Protocol):
     """The background processes of one session."""
 
     async def start(
-        self, command: str, *, cwd: str = "", pty: bool = False, notify: bool = False, watch: Sequence[str] = ()
-    ) -> ProcessInfo:
-        """Start a shell command in the background.
+        self, command: str, *, cwd: str = "", pty: bool = False, notify: bool = False, watch: Sequence[str] = (),
+        shown: str = "",
+    ) -> ProcessInfo:  # fmt: skip
+        """Start a shell command in the background; raises ToolError when too many run, EnvironmentFailure when it cannot start.
 
-        With `notify` its end, and each line of output that holds one of `watch`, wakes the session.
+        With `notify` its end wakes the session. So does each line of output that holds one of `watch`, whatever the case of its
+        letters, within bounds; and the end of a process that printed no such line. People see `shown` in place of the command.
         """
         ...
 
@@ -215,13 +225,18 @@ class Dialer(Protocol):
         ...
 
 
+def _none(_: str) -> str:
+    return ""
+
+
 class Place(Struct, frozen=True, kw_only=True):
     """What an environment is made from.
 
     `cwd` is the working folder (empty: the environment's own choice), `variables` all that commands see, `options` the
     environment's section of the settings. `key` names the place of one session: the same when the session goes on later.
     `hidden` are paths of this machine that commands must not see where the environment can hide them; `scratch` is a folder of
-    the home that the environment may make and use.
+    the home that the environment may make and use. `secret` looks up what the environment itself signs in with, by the name of
+    the variable that holds it, empty where there is none: commands see nothing of it.
     """
 
     cwd: str = ""
@@ -231,6 +246,7 @@ class Place(Struct, frozen=True, kw_only=True):
     hidden: tuple[str, ...] = ()
     scratch: str = ""
     dial: Dialer | None = None
+    secret: Callable[[str], str] = _none
 
 
 class Opener(Protocol):
@@ -238,4 +254,32 @@ class Opener(Protocol):
 
     def __call__(self, place: Place) -> Environment:
         """An environment; raises EnvironmentFailure when it cannot exist here, naming what to do."""
+        ...
+
+
+# ---- what one may say about itself -----------------------------------------------------------------------------------
+
+
+class Missing(Struct, frozen=True, kw_only=True):
+    """Why an environment does not work here, in half a sentence, and what to do about it."""
+
+    why: str
+    fix: str = ""
+
+
+class Explained(Protocol):
+    """What an environment may have beside the members of `Environment`; each of the three may be left out."""
+
+    @property
+    def note(self) -> str:
+        """One sentence for the model about what commands may do here; empty where nothing is special. Starts nothing."""
+        ...
+
+    async def about(self) -> Mapping[str, Sequence[str]]:
+        """What a person should know, lines under headings such as `network` and `hidden`; for `melete env check`."""
+        ...
+
+    @staticmethod
+    def missing(place: Place) -> Missing | None:
+        """Why it would not work with this place, None where it should; looks for a few seconds at most and starts nothing."""
         ...

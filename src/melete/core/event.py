@@ -71,7 +71,7 @@ class Opened(Stamp, frozen=True, kw_only=True, tag="session.opened"):
 class Framed(Stamp, frozen=True, kw_only=True, tag="session.framed"):
     """The system blocks and tool schemas in force from here on: the head of every request's prefix.
 
-    `instructed` says that the blocks hold instructions of the one who asked.
+    `instructed` says that the blocks hold instructions of the one who asked; `place` is what they say of where commands run.
     """
 
     system: tuple[str, ...]
@@ -80,6 +80,7 @@ class Framed(Stamp, frozen=True, kw_only=True, tag="session.framed"):
     wire: str = ""
     why: str = "start"
     instructed: bool = False
+    place: str = ""
 
 
 class Titled(Stamp, frozen=True, kw_only=True, tag="session.titled"):
@@ -105,7 +106,9 @@ class Said(Stamp, frozen=True, kw_only=True, tag="message"):
 class RunStarted(Stamp, frozen=True, kw_only=True, tag="run.started"):
     """A run began; `pid` and `surface` are for display, the lock alone says who owns the session.
 
+    `env` names the environment that its commands run in.
     `about` is what is known of how it was asked for: `resumes` names the run that it goes on with, `job` the job that it is for.
+    `woken` says that nobody asked for it: something in the background had to be told.
     """
 
     model: str = ""
@@ -114,6 +117,7 @@ class RunStarted(Stamp, frozen=True, kw_only=True, tag="run.started"):
     surface: str = "cli"
     pid: int = 0
     max_steps: int = 0
+    env: str = ""
     about: dict[str, str] = {}
 
 

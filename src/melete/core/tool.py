@@ -87,6 +87,11 @@ class ToolContext(Protocol):
         ...
 
     @property
+    def tools(self) -> Mapping[str, "Tool"]:
+        """All tools that can be called in this session, by name."""
+        ...
+
+    @property
     def arguments(self) -> Any:
         """The call's arguments, repaired and checked: an instance of `tool.arguments`."""
         ...
@@ -106,6 +111,10 @@ class ToolContext(Protocol):
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run another tool through the same door."""
+        ...
+
+    async def within(self, seconds: float, work: Awaitable[Any]) -> Any:
+        """Await `work` at most `seconds`, the time of open questions not counted; raises TimeoutError."""
         ...
 
     def spawn(self, task: Coroutine[Any, Any, None]) -> None:

@@ -57,11 +57,16 @@ class Handle(Protocol):
 
 
 class Launched(Struct, frozen=True, kw_only=True):
-    """A program that runs, and our ends of its streams: `stdin` is -1 where it has none, and `out` where both are a terminal."""
+    """A program that runs, and our ends of its streams: `stdin` is -1 where it has none, and `out` where both are a terminal.
+
+    `trailing` is for programs elsewhere, whose output may still be on its way when their end is known: it is read until
+    nothing has come for so many seconds.
+    """
 
     handle: Handle
     out: int
     stdin: int = -1
+    trailing: float = 0.0
 
 
 class Child:
@@ -73,6 +78,7 @@ class Child:
         self._timer: asyncio.TimerHandle | None = None
         self._reading = True
         self._out, self.stdin, self.handle = launched.out, launched.stdin, launched.handle
+        self._trailing = launched.trailing
         self._pty = self.terminal
         self.done: asyncio.Future[int] = self._loop.create_future()
         os.set_blocking(self._out, False)
@@ -131,14 +137,18 @@ class Child:
             data = b""
         if data:
             self._take(data)
+            if self._timer is not None and self._trailing:
+                self._exited()
             return
         self._stop_reading()
         if self.code is not None:
             self._finish()
 
     def _exited(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         if self._reading:
-            self._timer = self._loop.call_later(LINGER, self._finish)
+            self._timer = self._loop.call_later(self._trailing or LINGER, self._finish)
         else:
             self._finish()
 

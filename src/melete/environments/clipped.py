@@ -26,6 +26,10 @@ class Clipped:
             if len(self._tail) > 2 * self._tail_limit:
                 del self._tail[: -self._tail_limit]
 
+    def skip(self, count: int) -> None:
+        """Count bytes that somebody else left out here: what was added before is the head, what follows the tail."""
+        self._total += count
+
     def result(self) -> tuple[bytes, int]:
         """The bytes, with a line that says where how many are missing, and that number; no character is cut in two."""
         tail = self._tail[-self._tail_limit :]

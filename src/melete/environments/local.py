@@ -6,7 +6,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from msgspec import structs
@@ -50,6 +50,10 @@ class LocalEnvironment(Programs):
         if not self._temp:
             self._temp = tempfile.mkdtemp(prefix="melete-")
         return self._temp
+
+    async def about(self) -> Mapping[str, Sequence[str]]:
+        """What commands may do here, for people."""
+        return {"walls": ["none: commands can do all that you can do on this machine"]}
 
     async def _launch(self, spec: Spec) -> Launched:
         return launch(structs.replace(spec, cwd=self._path(spec.cwd)), self._variables)

@@ -110,6 +110,10 @@ class Programs:
     def _over(self, child: Child) -> None:
         """Called once for each program that has ended."""
 
+    async def _lost(self, child: Child) -> EnvironmentFailure | None:  # noqa: ARG002
+        """Why a program that has ended did not end by itself: the place it ran in went away; None when it did."""
+        return None
+
     def _remarks(self) -> tuple[str, ...]:
         """What there is to say about the command that has just ended."""
         return ()
@@ -133,6 +137,8 @@ class Programs:
             if child.code is None:
                 timed_out = True
                 await child.end()
+            elif failure := await self._lost(child):
+                raise failure
         except asyncio.CancelledError:
             await child.end(CANCEL_GRACE)
             raise
@@ -164,6 +170,8 @@ class Programs:
     async def _open(self, spec: Spec) -> Launched:
         if self.closed:
             raise EnvironmentFailure("the environment is closed")
+        if not spec.argv:
+            raise EnvironmentFailure("an empty command could not be started", next="name a program")
         return await self._launch(spec)
 
     def _ended(self, child: Child) -> None:

@@ -6,9 +6,13 @@ What comes from behind the walls is data from a stranger: messages are checked f
 import array
 import asyncio
 import contextlib
+import errno
+import json
+import marshal
 import os
 import socket
 import stat
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -21,8 +25,13 @@ from melete.environments.files import Described
 from melete.environments.host import source_of
 
 SHORT = 60_000
-LONGEST = 64 << 20
+LONGEST = 16 << 20
 MOST_DESCRIPTORS = 4
+UNASKED = 1000
+"""So many messages that belong to nothing are borne; then whoever sends them is no longer listened to."""
+CROWDED = {errno.EAGAIN, errno.ENOBUFS, errno.ETOOMANYREFS}
+PAUSE = 0.01
+MARSHAL = 4
 ENDED = -9
 
 
@@ -38,12 +47,14 @@ class Told(Struct, frozen=True, kw_only=True):
     port: int = 0
     size: int = 0
     alive: bool = False
+    swept: bool = False
     error: tuple[int, str] | None = None
     found: Described | None = None
     rows: list[tuple[str, str, int]] = []
 
 
 Answer = tuple[Told, list[int]]
+Undo = Callable[[Told], None]
 
 
 class Inside:
@@ -53,20 +64,40 @@ class Inside:
         self._loop = asyncio.get_running_loop()
         self._connection = connection
         self._waiting: dict[int, asyncio.Future[Answer]] = {}
+        self._undo: dict[int, Undo] = {}
         self._commands: dict[int, InsideHandle] = {}
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()
+        self._unasked = 0
         self._count = 0
         self.ready: asyncio.Future[int] = self._loop.create_future()
         self.gone = False
+        self.swept = False
+        """Whether processes that earlier commands left had to make room."""
+        self.terminals_outside = False
+        """Whether terminals are made out here: behind walls that show no others."""
         connection.setblocking(False)
         self._loop.add_reader(connection, self._readable)
 
-    async def ask(self, do: str, /, descriptors: Sequence[int] = (), **fields: Any) -> Answer:
-        """Send a request and wait for its answer; raises OSError as it happened inside, EnvironmentFailure when that is gone."""
+    async def ask(
+        self, do: str, /, descriptors: Sequence[int] = (), *, undo: Undo | None = None, **fields: Any
+    ) -> Answer:
+        """Send a request and wait for its answer; raises OSError as it happened inside, EnvironmentFailure when that is gone.
+
+        When nobody waits any more, `undo` gets the answer that comes all the same. `fields` go with the request.
+        """
         number = self._next()
         future = self._waiting[number] = self._loop.create_future()
         try:
             self._send({"do": do, "n": number, **fields}, descriptors)
             told, received = await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and not future.exception():
+                close_all(future.result()[1])
+                if undo:
+                    undo(future.result()[0])
+            elif undo:
+                self._undo[number] = undo
+            raise
         finally:
             self._waiting.pop(number, None)
         if told.error is not None:
@@ -74,38 +105,61 @@ class Inside:
             raise OSError(*told.error)
         return told, received
 
+    async def descriptor(self, do: str, /, *, undo: Undo | None = None, **fields: Any) -> tuple[Told, int]:
+        """The same for a request that is answered with one descriptor; raises OSError when none came."""
+        told, received = await self.ask(do, undo=undo, **fields)
+        if len(received) != 1:
+            close_all(received)
+            raise OSError(errno.EIO, "the sandbox gave no answer that can be used")
+        return told, received[0]
+
     def tell(self, do: str, **fields: Any) -> None:
         """Send a request whose answer nobody waits for; does nothing when the inside is gone."""
         if not self.gone:
             with contextlib.suppress(EnvironmentFailure):  # it went in this moment
                 self._send({"do": do, "n": self._next(), **fields}, ())
 
-    async def give(self, variables: Mapping[str, str]) -> None:
-        """Set what commands see from now on."""
+    async def begin(self, variables: Mapping[str, str], **limits: int) -> None:
+        """Set what commands see from now on, and what bounds them."""
         given = {_latin(name): _latin(value) for name, value in variables.items()}
-        await self.ask("variables", given=given)
+        await self.ask("begin", given=given, limits=limits)
 
     async def start(self, spec: Spec) -> Launched:
-        """Start a command; raises EnvironmentFailure."""
-        source, given = (-1, -1) if spec.pty else source_of(spec.stdin)
-        mine, its = (-1, -1) if spec.pty else os.pipe()
+        """Start a command; raises OSError as it happened inside, EnvironmentFailure when that is gone."""
+        opened: list[int] = []
+        mine = given = -1
         number = self._count + 1
         handle = self._commands[number] = InsideHandle(self, number)
         try:
-            theirs = [fd for fd in (source, its) if fd >= 0]
+            if not spec.pty:
+                source, given = source_of(spec.stdin)
+                opened = [source] if source >= 0 else []
+                mine, its = os.pipe()
+                opened.append(its)
+            elif self.terminals_outside:
+                mine, its = os.openpty()
+                opened.append(its)
             told, received = await self.ask(
-                "start", argv=list(spec.argv), cwd=spec.cwd, pty=spec.pty, descriptors=theirs
+                "start",
+                opened,
+                undo=lambda told: self.tell("end", force=True, of=number, pid=told.pid),
+                argv=list(spec.argv),
+                cwd=spec.cwd,
+                pty=spec.pty,
             )
             handle.pid = told.pid
+            self.swept = self.swept or told.swept
+            if not spec.pty:
+                close_all(received)
+            elif not self.terminals_outside:
+                mine = _terminal(received)
         except BaseException:
             self._commands.pop(number, None)
             close_all([fd for fd in (mine, given) if fd >= 0])
             raise
         finally:
-            close_all([fd for fd in (source, its) if fd >= 0])
-        if spec.pty:
-            mine = given = received[0]
-        return Launched(handle=handle, out=mine, stdin=given)
+            close_all(opened)
+        return Launched(handle=handle, out=mine, stdin=mine if spec.pty else given)
 
     def close(self) -> None:
         """Let go; what runs inside ends with the connection."""
@@ -117,43 +171,66 @@ class Inside:
 
     def _send(self, message: dict[str, Any], descriptors: Sequence[int]) -> None:
         if self.gone:
-            raise _over()
-        data = msgspec.json.encode(message)
-        spare = -1
+            raise over()
+        data = marshal.dumps(message, MARSHAL)  # the same interpreter reads it
+        sent = [os.dup(one) for one in descriptors]  # their owner may have closed them before it is their turn
         if len(data) > SHORT:
             spare = os.memfd_create("message", os.MFD_CLOEXEC)
-            os.write(spare, data)
-            data, descriptors = b'{"long":1}', [spare, *descriptors]
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-        try:
-            self._connection.sendmsg([data], rights)
-        except OSError as error:
-            self._lost()
-            raise _over() from error
-        finally:
-            if spare >= 0:
-                os.close(spare)
+            with open(spare, "wb", closefd=False) as file:
+                file.write(data)
+            data, sent = marshal.dumps({"long": 1}, MARSHAL), [spare, *sent]
+        self._unsent.append((data, sent))
+        if len(self._unsent) == 1:
+            self._push()
+        if self.gone:
+            raise over()
+
+    def _push(self) -> None:
+        """Send what waits, as much as the connection takes now."""
+        while self._unsent and not self.gone:
+            data, sent = self._unsent[0]
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", sent))] if sent else []
+            try:
+                self._connection.sendmsg([data], rights)
+            except OSError as error:
+                if error.errno in CROWDED:
+                    self._loop.call_later(PAUSE, self._push)
+                else:
+                    self._lost()
+                return
+            self._unsent.popleft()
+            close_all(sent)
 
     def _readable(self) -> None:
         try:
             told, received = self._receive()
         except BlockingIOError:
             return
-        except (OSError, msgspec.MsgspecError):
+        except OSError:
             self._lost()
             return
         if told is None:
             self._lost()
-        elif told.ready:
-            if not self.ready.done():
-                self.ready.set_result(told.ready)
-        elif told.ended:
-            if handle := self._commands.pop(told.ended, None):
-                handle.end_with(told.code)
         elif (future := self._waiting.get(told.n)) and not future.done():
             future.set_result((told, received))
         else:
             close_all(received)
+            self._note(told)
+
+    def _note(self, told: Told) -> None:
+        """A message that nobody waits for."""
+        if told.ready:
+            if not self.ready.done():
+                self.ready.set_result(told.ready)
+        elif told.ended and (handle := self._commands.pop(told.ended, None)):
+            handle.end_with(told.code)
+        elif undo := self._undo.pop(told.n, None):
+            if told.error is None:
+                undo(told)
+        else:
+            self._unasked += 1
+            if self._unasked > UNASKED:
+                self._lost()
 
     def _receive(self) -> tuple[Told | None, list[int]]:
         room = array.array("i")
@@ -166,10 +243,10 @@ class Inside:
         if not data:
             return None, received
         try:
-            told = msgspec.json.decode(data, type=Told)
+            told = _read(data)
             if told.long:
-                told = msgspec.json.decode(_whole(received.pop(0)), type=Told)
-        except (msgspec.MsgspecError, OSError, IndexError) as error:
+                told = _read(_whole(received.pop(0)) if self._waiting else b"")
+        except (ValueError, RecursionError, OSError, IndexError) as error:
             close_all(received)
             raise OSError(0, "an unreadable message") from error
         return told, received
@@ -180,9 +257,12 @@ class Inside:
         self.gone = True
         self._loop.remove_reader(self._connection)
         self._connection.close()
+        for _, sent in self._unsent:
+            close_all(sent)
+        self._unsent.clear()
         for future in [*self._waiting.values(), self.ready]:
             if not future.done():
-                future.set_exception(_over())
+                future.set_exception(over())
                 future.exception()  # nobody may be waiting for it
         for handle in list(self._commands.values()):
             handle.end_with(ENDED)
@@ -198,6 +278,7 @@ class InsideHandle:
         self._told: Callable[[], None] | None = None
         self.code: int | None = None
         self.pid = 0
+        self.told = False
 
     def watch(self, ended: Callable[[], None]) -> Callable[[], None]:
         """Call `ended` once its end was told, also when that was before."""
@@ -214,6 +295,7 @@ class InsideHandle:
 
     def end_with(self, code: int) -> None:
         """It has ended."""
+        self.told = self.told or not self._inside.gone
         if self.code is None:
             self.code = code
             if self._told:
@@ -239,6 +321,11 @@ class InsideHandle:
         except EnvironmentFailure:
             pass  # the whole sandbox is gone, and this with it
 
+    @property
+    def lost(self) -> bool:
+        """Whether it ended because all of the inside did."""
+        return self._inside.gone and not self.told
+
     def kill(self) -> None:
         """Force its end; nobody waits."""
         self._inside.tell("end", force=True, of=self._number, pid=self.pid)
@@ -249,6 +336,20 @@ def close_all(descriptors: list[int]) -> None:
     """Close them."""
     for descriptor in descriptors:
         os.close(descriptor)
+
+
+def _read(data: bytes) -> Told:
+    return msgspec.convert(
+        json.loads(data), Told
+    )  # names that are no UTF-8 are halves of pairs, which msgspec's reader refuses
+
+
+def _terminal(received: list[int]) -> int:
+    """The terminal among what came; raises OSError when there is none."""
+    if len(received) == 1 and os.isatty(received[0]):
+        return received[0]
+    close_all(received)
+    raise OSError(errno.EIO, "the sandbox gave no terminal")
 
 
 def _latin(text: str) -> str:
@@ -266,7 +367,8 @@ def _whole(descriptor: int) -> bytes:
         os.close(descriptor)
 
 
-def _over() -> EnvironmentFailure:
+def over() -> EnvironmentFailure:
+    """What to say once all that ran inside is gone."""
     return EnvironmentFailure(
         "the sandbox has ended, and all that ran in it", next="the next command starts a new one in the same folder"
     )

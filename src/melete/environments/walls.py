@@ -1,48 +1,53 @@
-"""What a sandbox shows, hides and lets be written: the arguments for bubblewrap."""
+"""The walls of a sandbox as bubblewrap builds them: its arguments, made from the rules."""
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
-from melete.core.environment import Place
-from melete.core.errors import EnvironmentFailure
 from melete.core.places import SandboxOptions
+from melete.environments.rules import TEMP, Rules
 
-TEMP = "/tmp"  # noqa: S108 - a file system of the sandbox's own
-CODE = "/run/melete"
-HERE = Path(__file__).parent
+NOTHING = "/dev/null"
+SETTINGS_OF_KERNEL = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-trigger")
+TINY = "4096"
 
 
 def program(path: str) -> str:
-    """Where bubblewrap is; raises EnvironmentFailure."""
-    found = shutil.which("bwrap", path=path or None)
-    if found is None:
-        raise EnvironmentFailure("there is no bwrap here", next="install bubblewrap, or use --env local")
-    return found
+    """Where bubblewrap is; empty where it is not."""
+    return shutil.which("bwrap", path=path or None) or ""
 
 
-class Walls:
-    """The walls of one sandbox."""
+def basic(*, network: bool = False) -> list[str]:
+    """The arguments that every sandbox has, whatever it shows."""
+    argv = ["--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1", "--cap-drop", "ALL"]
+    if network:
+        argv.append("--share-net")
+    argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for folder in SETTINGS_OF_KERNEL:  # an administrator's command could write them without any privilege
+        argv += ["--ro-bind-try", folder, folder]
+    return [*argv, "--size", TINY, "--perms", "0700", "--tmpfs", TEMP]
 
-    def __init__(self, place: Place, options: SandboxOptions, *, cwd: str) -> None:
-        self._place = place
-        self._options = options
-        self._cwd = cwd
 
-    def argv(self, program: str) -> list[str]:
-        """The command that builds them; the program to run inside follows."""
-        argv = [program, "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-        if self._options.network == "on":
-            argv.append("--share-net")
-        argv += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-        argv += ["--size", str(self._options.temp_mb << 20), "--tmpfs", TEMP, "--tmpfs", "/run"]
-        for folder in ("/home", "/root", *self._place.hidden):
-            if Path(folder).is_dir():
-                argv += ["--tmpfs", folder]
-        for folder in (sys.base_prefix, sys.prefix):
-            argv += ["--ro-bind", os.path.realpath(folder), os.path.realpath(folder)]
-        argv += ["--ro-bind", str(HERE / "inner.py"), f"{CODE}/inner.py"]
-        for name in ("files.py", "tree.py"):  # all that inner.py needs of this package, under the names that it knows
-            argv += ["--ro-bind", str(HERE / name), f"{CODE}/melete/environments/{name}"]
-        return [*argv, "--bind", self._cwd, self._cwd, "--chdir", "/"]
+def arguments(rules: Rules, options: SandboxOptions) -> list[str]:
+    """The arguments that build the walls; the program to run inside follows."""
+    argv = basic(network=options.network == "on")
+    size = str(options.temp_mb << 20)
+    for path, access in rules.rows.items():
+        if access == "private":
+            argv += ["--size", size, "--perms", "0700" if path == rules.home else "1777", "--tmpfs", path]
+        elif access == "write":
+            argv += ["--bind", path, path]
+        elif access == "read":
+            argv += ["--ro-bind-try", path, path]
+        elif Path(path).is_dir():
+            argv += ["--size", TINY, "--perms", "0555", "--tmpfs", path]
+        else:
+            argv += ["--ro-bind-try", NOTHING, path]
+    for name, target in rules.links.items():
+        argv += ["--symlink", target, name]
+    return [*argv, "--remount-ro", "/dev", "--chdir", "/"]
+
+
+def python() -> list[str]:
+    """The interpreter for the program inside, with as little as possible to load."""
+    return [str(Path(sys.executable).resolve()), "-S", "-E", "-s", "-B"]

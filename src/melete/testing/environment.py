@@ -169,10 +169,11 @@ class MemoryEnvironment:
 
     def _shell(self, given: Invocation) -> Ended:
         """`bash -c`: one command with its words, nothing else."""
-        words = shlex.split(given.argv[-1])
+        command = given.argv[2] if len(given.argv) > len(("bash", "-c")) else given.argv[-1]
+        words = shlex.split(command)
         program = self._programs.get(words[0]) if words else None
         if program is None:
-            return Ended(code=UNKNOWN_COMMAND, output=f"{given.argv[-1]}: not found\n".encode())
+            return Ended(code=UNKNOWN_COMMAND, output=f"{command}: not found\n".encode())
         return program(Invocation(argv=words, stdin=given.stdin, cwd=given.cwd))
 
     # ---- files ---------------------------------------------------------------------------------------------------

@@ -7,34 +7,23 @@ A check is an async function that is given the thing and raises AssertionError. 
         asyncio.run(check(MyEnvironment(tmp_path)))
 
 An environment starts with an empty working folder and knows `true` `false` `echo` `cat` `pwd` `sleep`, as every POSIX system does.
+
+`ENVIRONMENT` is for all, the twin in memory too. `MACHINE` is for those with a real system behind them, which have been given
+`VARIABLES`; `big_file` and `big_output` make one more check each, of the size that you can wait for.
 """
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from melete.core.channel import Channel, Incoming, Outgoing
 from melete.core.errors import EnvironmentFailure
 from melete.core.message import Text
 from melete.core.ports import Clock, Environment
+from melete.testing.checking import raises, same
+from melete.testing.machine_files import FILES, Check, big_file, big_output
+from melete.testing.machine_programs import PROGRAMS, VARIABLES
 
-Check = Callable[[Environment], Awaitable[None]]
-
-
-def same(got: object, wanted: object, what: str) -> None:
-    """Raise AssertionError that shows both when they differ."""
-    if got != wanted:
-        raise AssertionError(f"{what}: got {got!r}, wanted {wanted!r}")
-
-
-async def raises(kind: type[BaseException], doing: Awaitable[Any], what: str) -> None:
-    """Raise AssertionError unless awaiting raises an error of this kind."""
-    try:
-        got = await doing
-    except kind:
-        return
-    raise AssertionError(f"{what}: got {got!r}, wanted {kind.__name__}")
-
+__all__ = ["CHANNEL", "CLOCK", "ENVIRONMENT", "MACHINE", "VARIABLES", "Check", "Deliver", "big_file", "big_output"]
 
 # ---- an environment: programs ----------------------------------------------------------------------------------------
 
@@ -179,6 +168,7 @@ ENVIRONMENT: Sequence[Check] = (
     killed_program, closed, files_are_written_and_read, files_are_described, files_are_moved_and_removed,
     files_that_cannot_be_used,
 )  # fmt: skip
+MACHINE: Sequence[Check] = (*PROGRAMS, *FILES)
 
 
 # ---- a clock ---------------------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ async def process(
 async def _feed(ctx: ToolContext, action: str, name: str, data: str) -> dict[str, Any]:
     info = ctx.processes.get(name)
     if info.status != "running":
-        raise ToolError(f"{name} has ended (exit code {info.code})")
+        raise ToolError(f"{name} has ended", **_shown(info))
     try:
         async with asyncio.timeout(WRITE_SECONDS):
             if action == "close":
@@ -90,5 +90,5 @@ def _shown(info: ProcessInfo) -> dict[str, Any]:
         "seconds": round(info.seconds, 1),
     }
     if info.status != "running":
-        fields["exit_code"] = info.code
-    return fields
+        fields["exit_code"] = info.code if info.code is None or info.code >= 0 else 128 - info.code
+    return fields | ({"note": info.note} if info.note else {})

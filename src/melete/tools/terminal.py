@@ -1,27 +1,24 @@
 """`terminal`: shell commands, and the group that it forms with `process`."""
 
-import signal
+import re
+from collections.abc import Sequence
 from typing import Any
 
-from melete.core.errors import EnvironmentFailure
 from melete.core.policy import Verdict
-from melete.core.ports import Completed
 from melete.core.tool import Output, ToolContext, ToolError, tool
 from melete.security.commands import judge
+from melete.tools.exits import HINTS, exit_code
 from melete.tools.group import Group
 from melete.tools.process import process
+from melete.tools.shell import Ran, shell_of
 from melete.tools.text import clean_output
 
 LONGEST = 600
-IN_ONE_ARGUMENT = 100_000  # the kernel refuses an argument of 128 KiB
-SHELLS = ("bash", "sh")
-HINTS = {
-    126: "the command was found but may not be run",
-    127: "a command was not found",
-    128 + signal.SIGKILL: "killed by SIGKILL, perhaps for want of memory",
-    128 + signal.SIGSEGV: "crashed (segmentation fault)",
-    128 + signal.SIGABRT: "aborted",
-}
+LOOK = 0.5
+"""Seconds from one look at what a terminal shows to the next."""
+NO_PASSWORD = re.compile(r"^sudo: (?:a password is required|a terminal is required|no tty present)", re.MULTILINE)
+ASKS_PASSWORD = re.compile(r"\[sudo[^\]\n]*\] password[^\n]*: ?\Z")
+SUDO = "sudo wants a password and nobody can type one here: do it without sudo, or ask the person to run it"
 
 
 def _judge(arguments: Any) -> Verdict:
@@ -37,11 +34,14 @@ async def terminal(
     timeout: int = 180,
     workdir: str = "",
     pty: bool = False,
+    notify_on_complete: bool = False,
+    watch_patterns: tuple[str, ...] = (),
 ) -> Output:
-    """Run a shell command; returns output (stdout and stderr) and exit_code. Each call is a fresh
-    shell in the working folder or workdir: cd does not last. Standard input is empty:
-    avoid prompts and pagers. timeout in seconds, at most 600. For servers and long jobs set background, then use
-    process. Prefer the file tools over cat, sed, grep, find."""
+    """Run a shell command; returns output (stdout and stderr) and exit_code. Folder, variables, functions and an activated
+    venv last from call to call; workdir holds for one call. File tools stay relative to the working folder. Standard
+    input is empty: avoid prompts and pagers. timeout in seconds, at most 600. For servers and long jobs set background,
+    then use process; notify_on_complete and watch_patterns (texts in its output) wake you.
+    Prefer the file tools over cat, sed, grep, find."""
     if not command.strip():
         raise ToolError("command is empty")
     if "\0" in command:
@@ -53,10 +53,13 @@ async def terminal(
     if workdir:
         await _need_folder(ctx, workdir)
     if background:
-        return await _background(ctx, command, workdir=workdir, pty=pty)
+        return await _background(
+            ctx, command, workdir=workdir, pty=pty, notify=notify_on_complete, watch=watch_patterns
+        )
     if pty:
-        return await _on_terminal(ctx, command, workdir=workdir, timeout=timeout)
-    return _result(await _in_shell(ctx, command, workdir=workdir, timeout=max(timeout, 1)), timeout)
+        return await _on_terminal(ctx, command, workdir=workdir, timeout=max(timeout, 1))
+    seconds = max(timeout, 1)
+    return _result(await shell_of(ctx).run(ctx.env, command, workdir=workdir, timeout=seconds), seconds)
 
 
 async def _need_folder(ctx: ToolContext, workdir: str) -> None:
@@ -70,31 +73,27 @@ async def _need_folder(ctx: ToolContext, workdir: str) -> None:
         raise ToolError(f"workdir {workdir} is not a folder")
 
 
-async def _in_shell(ctx: ToolContext, command: str, *, workdir: str, timeout: float) -> Completed:
-    script, stdin = command, b""
-    if len(command) > IN_ONE_ARGUMENT // 4 and len(command.encode("utf-8", "replace")) > IN_ONE_ARGUMENT:
-        script, stdin = 'eval "$(cat)"', command.encode("utf-8", "replace")
-    shell = str(ctx.state.get("shell", SHELLS[0]))
-    try:
-        return await ctx.env.exec([shell, "-c", script], stdin=stdin, cwd=workdir, timeout=timeout)
-    except EnvironmentFailure:  # there may be no bash here; any other cause fails again
-        if shell == SHELLS[1]:
-            raise
-        done = await ctx.env.exec([SHELLS[1], "-c", script], stdin=stdin, cwd=workdir, timeout=timeout)
-        ctx.state["shell"] = SHELLS[1]
-        return done
-
-
-def _result(done: Completed, timeout: float) -> Output:
-    fields: dict[str, Any] = {"output": clean_output(done.output)}
-    if done.timed_out:
+def _result(ran: Ran, timeout: float) -> Output:
+    text = clean_output(ran.done.output)
+    code = exit_code(ran.done.code)
+    notes = list(ran.notes)
+    if not ran.done.timed_out and code in HINTS:
+        notes.append(HINTS[code])
+    if NO_PASSWORD.search(text):
+        notes.append(SUDO)
+    fields = _fields(text, cwd=ran.cwd, notes=[*notes, *ran.done.notes])
+    if ran.done.timed_out:
         return _late(fields, timeout)
-    code = done.code if done.code is not None else -signal.SIGKILL
-    code = code if code >= 0 else 128 - code
-    fields["exit_code"] = code
-    if code in HINTS:
-        fields["note"] = HINTS[code]
-    return Output(fields=fields, failed=code != 0)
+    return Output(fields={**fields, "exit_code": code}, failed=code != 0)
+
+
+def _fields(text: str, *, cwd: str, notes: Sequence[str]) -> dict[str, Any]:
+    fields: dict[str, Any] = {"output": text}
+    if cwd:
+        fields["cwd"] = cwd
+    if notes:
+        fields["note"] = "; ".join(notes)
+    return fields
 
 
 def _late(fields: dict[str, Any], timeout: float) -> Output:
@@ -105,23 +104,48 @@ def _late(fields: dict[str, Any], timeout: float) -> Output:
     return Output(fields={**fields, "exit_code": None, "timed_out": True, "error": error}, failed=True)
 
 
-async def _background(ctx: ToolContext, command: str, *, workdir: str, pty: bool) -> Output:
-    info = await ctx.processes.start(command, cwd=workdir, pty=pty)
+async def _background(
+    ctx: ToolContext, command: str, *, workdir: str, pty: bool, notify: bool, watch: tuple[str, ...]
+) -> Output:
+    shell = shell_of(ctx)
+    begun = await shell.beside(ctx.env, command, workdir=workdir)
+    info = await ctx.processes.start(begun.text, cwd=begun.cwd, pty=pty, notify=notify, watch=watch, shown=command)
     return Output(fields={"success": True, "session_id": info.id, "pid": info.pid, "status": info.status})
 
 
 async def _on_terminal(ctx: ToolContext, command: str, *, workdir: str, timeout: int) -> Output:
-    info = await ctx.processes.start(command, cwd=workdir, pty=True)
+    shell = shell_of(ctx)
+    begun = await shell.begin(ctx.env, command, workdir=workdir)
+    status = ""
     try:
-        info = await ctx.processes.wait(info.id, timeout=timeout)
+        info = await ctx.processes.start(begun.text, cwd=begun.cwd, pty=True, shown=command)
+        try:
+            status = await _watched(ctx, info.id, timeout)
+        finally:
+            ended = await ctx.processes.kill(info.id)
     finally:
-        ended = await ctx.processes.kill(info.id)
-    fields: dict[str, Any] = {"output": clean_output(ctx.processes.output(info.id)[0].encode())}
-    if info.status == "running":
-        return _late(fields, timeout)
-    code = ended.code or 0
-    code = code if code >= 0 else 128 - code
-    return Output(fields={**fields, "exit_code": code}, failed=code != 0)
+        await shell.end(ctx.env, begun, lasts=status == "exited")
+    text = clean_output(ctx.processes.output(info.id)[0].encode())
+    if status == "running":
+        return _late(_fields(text, cwd=shell.cwd, notes=()), timeout)
+    if status == "asks":
+        return Output(fields={**_fields(text, cwd=shell.cwd, notes=()), "exit_code": None, "error": SUDO}, failed=True)
+    code = exit_code(ended.code)
+    hints = [HINTS[code]] if code in HINTS else []
+    return Output(fields={**_fields(text, cwd=shell.cwd, notes=hints), "exit_code": code}, failed=code != 0)
+
+
+async def _watched(ctx: ToolContext, name: str, timeout: float) -> str:
+    """What became of a process on a terminal: its status, `running` at the deadline, `asks` when it wants a password."""
+    left = timeout
+    while left > 0:
+        info = await ctx.processes.wait(name, timeout=min(LOOK, left))
+        if info.status != "running":
+            return info.status
+        if ASKS_PASSWORD.search(ctx.processes.output(name)[0][-200:]):
+            return "asks"
+        left -= LOOK
+    return "running"
 
 
 class TerminalTools(Group):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from melete.core.errors import EnvironmentFailure
 from melete.core.environment import Place
+from melete.core.errors import EnvironmentFailure
 from melete.core.ports import Environment
 from melete.environments.clipped import Clipped
 from melete.environments.local import LocalEnvironment

@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from melete.core.errors import EnvironmentFailure
 from melete.core.environment import Place
+from melete.core.errors import EnvironmentFailure
 from melete.core.ports import Processes
 from melete.core.tool import ToolError
 from melete.environments.local import LocalEnvironment
-from melete.environments.processes import KEPT, MOST, Background, RollingText
+from melete.environments.processes import MOST, Background
+from melete.environments.records import KEPT
+from melete.environments.rolling import RollingText
 from melete.testing.clock import ManualClock
 from tests.unit.environments.test_local_exec import VARIABLES, alive
 

@@ -12,10 +12,11 @@ import pytest
 from melete.app.clock import SystemClock
 from melete.core.channel import Channel, Outgoing
 from melete.core.environment import Place
+from melete.core.errors import EnvironmentFailure
 from melete.core.ports import Clock, Completed, Environment
 from melete.environments.local import LocalEnvironment
-from melete.testing import ManualClock, MemoryChannel, MemoryEnvironment, suites
-from melete.testing.environment import Ended
+from melete.testing import ManualClock, MemoryChannel, MemoryEnvironment, checking, suites
+from melete.testing.environment import Ended, MemoryProcess
 
 Make = Callable[[Path], Environment]
 
@@ -53,6 +54,9 @@ class Broken(MemoryEnvironment):
     async def exec(self, argv: Any, **options: Any) -> Completed:
         return Completed(code=0, output=b"same for all", seconds=0.0)
 
+    async def start(self, argv: Any, **options: Any) -> MemoryProcess:
+        return await super().start(["echo", "same for all"])
+
     async def read(self, path: str, *, offset: int = 0, limit: int = -1) -> bytes:
         return b"same for all"
 
@@ -63,6 +67,19 @@ class Broken(MemoryEnvironment):
 @pytest.mark.parametrize("check", [*suites.ENVIRONMENT[:6], *suites.ENVIRONMENT[8:]], ids=lambda check: check.__name__)
 def test_the_suite_finds_a_broken_environment(check: suites.Check) -> None:
     with pytest.raises(AssertionError):
+        run_check(check, Broken)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [check for check in suites.MACHINE if check.__name__ != "a_working_folder_that_is_gone"] + [suites.big_file(1)],
+    ids=lambda check: check.__name__,
+)
+def test_the_suite_for_machines_finds_a_broken_environment(
+    check: suites.Check, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "PATIENCE", 0.1)
+    with pytest.raises((AssertionError, EnvironmentFailure, ExceptionGroup)):
         run_check(check, Broken)
 
 

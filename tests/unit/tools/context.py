@@ -5,18 +5,21 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import msgspec
 
-from melete.core.event import Opened, Question
-from melete.core.policy import Budget
 from melete.core.environment import Place
+from melete.core.event import Opened, Question
+from melete.core.places import SandboxOptions
+from melete.core.policy import Budget
 from melete.core.ports import Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, Store
 from melete.core.tool import Output, Tool, ToolContext
 from melete.environments.local import LocalEnvironment
 from melete.environments.processes import Background
+from melete.environments.sandbox import Sandbox
 from melete.store import open_store
 from melete.store.memory import MemoryStore
 from melete.testing.clock import ManualClock
@@ -37,6 +40,7 @@ class Context:
         self.memory: Memory | None = None
         self.call_id = "call-1"
         self.tool: Tool = todo
+        self.tools: Mapping[str, Tool] = {}
         self.arguments: Any = None
         self.state: dict[str, Any] = {}
         self.asked: list[Question] = []
@@ -56,6 +60,10 @@ class Context:
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotImplementedError(f"no tool here calls {name} with {arguments}")
 
+    async def within(self, seconds: float, work: Awaitable[Any]) -> Any:
+        async with asyncio.timeout(seconds):
+            return await work
+
     def spawn(self, task: Coroutine[Any, Any, None]) -> None:
         task.close()
         raise NotImplementedError("no tool here spawns")
@@ -63,11 +71,19 @@ class Context:
 
 @asynccontextmanager
 async def context(
-    folder: Path, *, path: str = PATH, owner: str = "me", on_files: bool = False
+    folder: Path, *, path: str = PATH, owner: str = "me", on_files: bool = False, where: str = "local"
 ) -> AsyncIterator[Context]:
-    """A context whose processes have ended when the block ends; its sessions are in memory, or `on_files` below the folder."""
+    """A context whose processes have ended when the block ends; its sessions are in memory, or `on_files` below the folder.
+
+    Commands run on this machine, or behind walls where `where` is "sandbox".
+    """
     clock = ManualClock(datetime(2026, 1, 1, 12, tzinfo=UTC), step=0.001)
-    env = LocalEnvironment(Place(cwd=str(folder), variables={"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"}))
+    variables = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+    env = (
+        Sandbox(Place(cwd=str(folder), variables=variables, options=SandboxOptions(network="off"), key=token_hex(6)))
+        if where == "sandbox"
+        else LocalEnvironment(Place(cwd=str(folder), variables=variables))
+    )
     store: Store = open_store(folder / ".state", clock=clock) if on_files else MemoryStore(clock=clock)
     ref = await store.create(Opened(cwd=str(folder), owner=owner))
     async with aclosing(store), asyncio.TaskGroup() as group, store.claim(ref) as session:

@@ -8,13 +8,14 @@ import pytest
 
 from melete.core.tool import Tool, Toolset
 from melete.tools.clarify import ClarifyTools
+from melete.tools.code import CodeTools
 from melete.tools.files import FileTools
 from melete.tools.sessions import SessionTools
 from melete.tools.terminal import TerminalTools
 from melete.tools.todo import TodoTools
 from tests.unit.tools.context import names
 
-SETS: tuple[Toolset, ...] = (TerminalTools(), FileTools(), TodoTools(), ClarifyTools(), SessionTools())
+SETS: tuple[Toolset, ...] = (TerminalTools(), FileTools(), TodoTools(), ClarifyTools(), SessionTools(), CodeTools())
 MOST_BYTES = 7_000
 EXPECTED = {
     "terminal": ["terminal", "process"],
@@ -22,9 +23,10 @@ EXPECTED = {
     "todo": ["todo"],
     "clarify": ["clarify"],
     "session_search": ["session_search"],
+    "code_execution": ["execute_code"],
 }
 PARAMETERS = {
-    "terminal": "command background timeout workdir pty",
+    "terminal": "command background timeout workdir pty notify_on_complete watch_patterns",
     "process": "action session_id data timeout offset limit",
     "read_file": "path offset limit",
     "write_file": "path content",
@@ -33,6 +35,7 @@ PARAMETERS = {
     "todo": "todos merge",
     "clarify": "question choices",
     "session_search": "query session_id around limit role since until source tool cwd sort",
+    "execute_code": "code",
 }
 
 
@@ -56,9 +59,9 @@ def function(tool: Tool) -> dict[str, Any]:
     }
 
 
-def test_all_nine_together_are_small() -> None:
+def test_all_ten_together_are_small() -> None:
     sizes = {tool.name: len(msgspec.json.encode(function(tool))) for tool in all_tools()}
-    assert len(sizes) == 9
+    assert len(sizes) == 10
     assert sum(sizes.values()) <= MOST_BYTES, sizes
 
 
@@ -74,4 +77,4 @@ def test_reading_may_share_the_clock_and_changing_may_not() -> None:
     tools = {tool.name: tool for tool in all_tools()}
     assert {name for name, tool in tools.items() if tool.parallel} == {"read_file", "search_files", "session_search"}
     assert {name for name, tool in tools.items() if tool.effect == "write"} == {"write_file", "patch"}
-    assert {name for name, tool in tools.items() if tool.effect == "outside"} == {"terminal", "process"}
+    assert {name for name, tool in tools.items() if tool.effect == "outside"} == {"terminal", "process", "execute_code"}

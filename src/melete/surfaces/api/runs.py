@@ -70,7 +70,7 @@ async def create(request: Request) -> Response:
         if this.before is not None:
             note(request, session=this.before.ref.id, run=this.before.run)
             return answer(RunAccepted(id=this.before.run, session=this.before.ref.id), status=202, headers=REPLAYED)
-        going = await server.runs.start(prompt, options, how=Wanted(run=this.run, about=traced(request)))
+        going = await server.runs.start(prompt, options, how=Wanted(run=this.run, about=traced(request), woken=True))
     note(request, session=going.ref.id, run=going.run)
     return answer(RunAccepted(id=going.run, session=going.ref.id), status=202)
 

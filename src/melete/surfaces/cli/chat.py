@@ -18,7 +18,7 @@ from melete.core.errors import MeleteError
 from melete.core.event import Stop
 from melete.core.message import Message
 from melete.surfaces.cli.chat_commands import HANDLERS
-from melete.surfaces.cli.keyboard import Keyboard, LineCleared
+from melete.surfaces.cli.keyboard import Keyboard, LineCleared, LineWithdrawn
 from melete.surfaces.cli.main import innermost
 from melete.surfaces.cli.options import Asked, attended, conversation_options, settings
 from melete.surfaces.cli.output import one_line, out, visible
@@ -26,7 +26,7 @@ from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
 from melete.surfaces.cli.running import opened
 from melete.surfaces.cli.talk import Talk
-from melete.surfaces.cli.watch import run_watched
+from melete.surfaces.cli.watch import forget_if_empty, run_watched
 
 PROMPT = "> "
 MORE = "… "
@@ -54,6 +54,7 @@ class _Chat:
         self._asked = asked
         self._keyboard = keyboard
         self._paint = Paint(sys.stdout, loaded.variables)
+        self._begun = ""
 
     async def run(self) -> int:
         options: Options | None = self._asked.options(attended=attended())
@@ -62,7 +63,7 @@ class _Chat:
             while options is not None:
                 async with open_conversation(app, options) as conversation:
                     options = await self._talk(conversation, images)
-                    await _forget_if_empty(app, conversation)
+                    await forget_if_empty(conversation)
                 images = ()
         return 0
 
@@ -70,17 +71,23 @@ class _Chat:
         """Talk in one session; return how to open the next, None to leave."""
         talk = Talk(conversation, self._paint)
         self._keyboard.interrupt = conversation.cancel
+        conversation.waking.idle = self._keyboard.withdraw
         self._keyboard.sessions = partial(_ids, conversation.app)
         await self._greet(conversation)
         cleared = 0
         while talk.going:
             try:
+                if await self._woken(talk):
+                    continue
                 line = await self._line()
+            except LineWithdrawn:
+                out("\n")
+                continue
             except EOFError:
                 out("\n")
                 return None
             except LineCleared:
-                cleared += 1
+                cleared, self._begun = cleared + 1, ""
                 if cleared > 1:
                     out("\n")
                     return None
@@ -95,17 +102,32 @@ class _Chat:
         return talk.next
 
     async def _line(self) -> str:
-        """One entry: a line, and those after it while each ends in a backslash."""
-        line = await self._keyboard.line(PROMPT if self._paint.terminal else "")
-        while line.endswith("\\"):
-            line = f"{line[:-1]}\n{await self._keyboard.line(MORE if self._paint.terminal else '')}"
-        return line
+        """One entry: a line, and those after it while each ends in a backslash; what is there of one is kept meanwhile."""
+        while True:
+            prompt = MORE if self._begun else PROMPT
+            line = self._begun + await self._keyboard.line(prompt if self._paint.terminal else "")
+            if not line.endswith("\\"):
+                self._begun = ""
+                return line
+            self._begun = f"{line[:-1]}\n"
+
+    async def _woken(self, talk: Talk) -> bool:
+        """Answer what background processes have said meanwhile; whether there was anything."""
+        try:
+            due = await talk.conversation.waking.due()
+        except MeleteError as error:
+            out(self._paint("red", visible(str(error))) + "\n")
+            return False
+        if due:
+            await self._answer(talk, None)
+        return due
 
     async def _greet(self, conversation: Conversation) -> None:
         if not self._paint.terminal:
             return
         model = conversation.model
-        parts = [f"Melete {__version__}", f"{model.provider}/{model.name}", f"session {conversation.ref.id}", "/help"]
+        names = [f"{model.provider}/{model.name}", f"in {conversation.env.name}", f"session {conversation.ref.id}"]
+        parts = [f"Melete {__version__}", *names, "/help"]
         out(self._paint("dim", self._paint.fit(" · ".join(parts))) + "\n")
         state = await conversation.transcript()
         if state.messages:
@@ -143,10 +165,3 @@ class _Chat:
 async def _ids(app: Melete) -> Sequence[str]:
     """Sessions that may be named, the last changed first."""
     return [row.id for row in await app.store.list(limit=OFFERED)]
-
-
-async def _forget_if_empty(app: Melete, conversation: Conversation) -> None:
-    """A session in which nothing was said is not kept."""
-    state = await conversation.transcript()
-    if not state.messages and state.run is None:
-        await app.store.delete(conversation.ref)

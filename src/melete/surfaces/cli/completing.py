@@ -1,4 +1,4 @@
-"""What a shell is offered where a session is to be named: ids, with titles beside them."""
+"""What a shell is offered where a session is to be named: ids, with titles beside them; and the names of environments."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from melete.app.env_check import names
+from melete.app.places import AUTO
 from melete.app.settings import load
 from melete.app.wire import open_melete
 from melete.core.errors import MeleteError
@@ -33,6 +35,11 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
         for row, title in rows
         if row.id.startswith(begun) or title.casefold().startswith(begun)
     ]
+
+
+def complete_environment(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG001 - click's signature
+    """Environments whose name begins so."""
+    return [_item.load()(name) for name in (*names(), AUTO) if name.startswith(incomplete)]
 
 
 async def _latest(profile: str) -> Sequence[tuple[SessionInfo, str]]:

@@ -5,6 +5,7 @@ meant for: the line while there is one, the run otherwise.
 """
 
 import asyncio
+import contextlib
 import signal
 import sys
 import threading
@@ -22,9 +23,13 @@ _readline: Lazy[Callable[..., Any]] = Lazy("readline:parse_and_bind")
 _completer: Lazy[Callable[..., Any]] = Lazy("readline:set_completer")
 _delimiters: Lazy[Callable[..., Any]] = Lazy("readline:set_completer_delims")
 _typed: Lazy[Callable[[], str]] = Lazy("readline:get_line_buffer")
+_at_start: Lazy[Callable[..., Any]] = Lazy("readline:set_startup_hook")
+_insert: Lazy[Callable[[str], Any]] = Lazy("readline:insert_text")
 
 NAMING = ("/resume",)
 """Commands that a session's id follows."""
+KNOCK = 0.2
+"""Seconds after which the typing thread is told again that its line is to be taken back."""
 SOON = 1.0
 """Seconds in which ids have to be found; a person waits for them with a key pressed."""
 
@@ -33,6 +38,14 @@ Answer = asyncio.Future[str]
 
 class LineCleared(Exception):
     """Ctrl-C took back the line that was being typed."""
+
+
+class LineWithdrawn(Exception):
+    """The line that was being typed was taken back; what was typed of it stands in the next one."""
+
+
+class _Withdrawn(Exception):
+    """The loop asks for the line back."""
 
 
 class _Ended(Exception):
@@ -54,23 +67,47 @@ class Keyboard:
         self._request: tuple[str, Answer] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._interrupted = False
+        self._open = False
+        self._typing = False
+        self._withdrawn = False
+        self._listened = False
+        self._half: str | None = None
+        self._got: list[str] = []
         self._signal = 0
         self._result: int | BaseException = 0
 
     async def line(self, prompt: str) -> str:
-        """The next line, without its end; raises EOFError at the end of input, LineCleared after Ctrl-C."""
+        """The next line, without its end; raises EOFError at the end of input, LineCleared after Ctrl-C, LineWithdrawn."""
         self._interrupted = False
         if self._signal:
             raise EOFError
         answer: Answer = asyncio.get_running_loop().create_future()
+        self._open, self._withdrawn, self._listened = True, False, False
         self._requests.put((prompt, answer))
-        return await answer
+        try:
+            return await answer
+        finally:
+            self._open = False
+
+    def withdraw(self) -> None:
+        """Take back the line that is being typed, so that something else can be shown; on the loop's thread. No line, no effect."""
+        if self._open and not self._withdrawn:
+            self._withdrawn = True
+            self._knock()
+
+    def _knock(self) -> None:
+        """Tell the other thread, again and again until it listens: there are moments in which it cannot."""
+        typist = threading.main_thread().ident
+        if self._open and self._withdrawn and not self._listened and typist is not None:
+            signal.pthread_kill(typist, signal.SIGUSR1)
+            asyncio.get_running_loop().call_later(KNOCK, self._knock)
 
     def run(self, work: Callable[[], Coroutine[Any, Any, int]]) -> int:
         """Run `work` on a loop of its own while this thread types; return its status or raise its error."""
         if is_terminal(sys.stdin):
             self._edit()
         before = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGHUP)}
+        before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, self._take_back)
         thread = threading.Thread(target=self._work, args=(work,), name="melete-chat")
         thread.start()
         try:
@@ -107,22 +144,38 @@ class Keyboard:
             self._type(*self._request)
         except (KeyboardInterrupt, _Ended):  # not while a line was typed: it is meant for the run
             self._pass_on()
+        except _Withdrawn:  # while an interrupt was taken in: the line is asked for again, and taken back
+            pass
         return True
 
     def _type(self, prompt: str, answer: Answer) -> None:
         what: str | BaseException
         try:
-            what = input(prompt)
+            what = self._input(prompt)
             what.encode()
         except KeyboardInterrupt:
             what = LineCleared()
+        except _Withdrawn:
+            what = LineWithdrawn()
         except (EOFError, _Ended):
             what = EOFError()
         except UnicodeError:
             err("melete: that line was not UTF-8; type it again\n")
             return
+        finally:
+            self._typing = False
         self._request = None
         self._give(answer, what)
+
+    def _input(self, prompt: str) -> str:
+        """A line from the terminal. It is kept in the same instant in which it ends: no signal can come between and lose it."""
+        self._got.clear()
+        self._typing = True
+        if self._withdrawn:
+            raise _Withdrawn
+        self._got.extend(map(input, (prompt,)))
+        self._typing = False
+        return self._got[0]
 
     def _give(self, answer: Answer, what: str | BaseException) -> None:
         def settle() -> None:
@@ -146,6 +199,27 @@ class Keyboard:
     def _end(self, number: int, _frame: FrameType | None) -> None:
         self._signal = number
         raise _Ended
+
+    def _take_back(self, _number: int, frame: FrameType | None) -> None:
+        putting_back = (
+            frame is not None and frame.f_code is self._put_back.__code__
+        )  # readline swallows what is raised there
+        if not self._typing or self._got or putting_back:
+            return
+        self._typing, self._listened = False, True  # a second signal while the first one unwinds would be one too many
+        if is_terminal(sys.stdin) and self._half is None:
+            with contextlib.suppress(MeleteError):  # lines cannot be edited here: what the terminal holds stays there
+                self._half = _typed.load()()
+                _at_start.load()(self._put_back)
+        raise _Withdrawn
+
+    def _put_back(self) -> None:
+        """Put what was typed of a line that was taken back into the next one; nothing interrupts that."""
+        if self._half is not None:
+            self._typing = False
+            _insert.load()(self._half)
+            self._half = None
+            self._typing = True
 
     def _edit(self) -> None:
         """History and completion where this Python has readline; plain lines elsewhere."""

@@ -23,6 +23,7 @@ COMMANDS = {
     "model": "melete.surfaces.cli.model:model",
     "context": "melete.surfaces.cli.context:context",
     "config": "melete.surfaces.cli.config:config",
+    "env": "melete.surfaces.cli.env:env",
     "doctor": "melete.surfaces.cli.doctor:doctor",
     "insights": "melete.surfaces.cli.insights:insights",
     "logs": "melete.surfaces.cli.logs:logs",

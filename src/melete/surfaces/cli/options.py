@@ -18,6 +18,7 @@ from melete.surfaces.cli.output import err, is_terminal, visible
 from melete.surfaces.cli.paint import Paint
 
 F = TypeVar("F", bound=Callable[..., Any])
+_environments: Lazy[Callable[..., Any]] = Lazy("melete.surfaces.cli.completing:complete_environment")
 _sessions: Lazy[Callable[..., Any]] = Lazy("melete.surfaces.cli.completing:complete_session")
 WIRES = ("openai-chat", "openai-responses", "anthropic-messages", "gemini")
 
@@ -98,7 +99,13 @@ def request_options(function: F) -> F:
         click.option("-c", "--continue", "latest", is_flag=True, help="Go on in the latest session."),
         click.option("-t", "--toolsets", default="", metavar="A,B", help="Offer only these toolsets."),
         click.option("--cwd", default="", metavar="DIR", help="Work in this folder."),
-        click.option("--env", default="", metavar="NAME", help="Where commands run."),
+        click.option(
+            "--env",
+            default="",
+            metavar="NAME",
+            help="Where commands run (`melete env list`).",
+            shell_complete=complete_environment,
+        ),
     )
     return shared_options(_with_options(function, options))
 
@@ -119,6 +126,11 @@ def conversation_options(function: F) -> F:
 
 def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
     return _sessions.load()(ctx, param, incomplete)
+
+
+def complete_environment(ctx: click.Context, param: click.Parameter, incomplete: str) -> Any:
+    """What a shell offers where an environment is to be named."""
+    return _environments.load()(ctx, param, incomplete)
 
 
 def _with_options(function: F, options: Sequence[Callable[[F], F]]) -> F:

@@ -11,6 +11,7 @@ from melete.core.event import (
     Retried,
     RunEnded,
     RunStarted,
+    Said,
     Steered,
     TextDelta,
     ThinkingDelta,
@@ -90,6 +91,8 @@ class Progress:
                 self.line(ended_line(event, self._paint))
             case Steered():
                 self.line(self._paint("cyan", f"» {one_line(event.message.text)}"))
+            case Said() if event.inbox and event.message.by and event.message.by.kind == "runtime":
+                self.line(self._paint("cyan", f"» {one_line(event.message.text.partition(chr(10))[0])}"))
             case RunStarted() | Titled() if not self._verbose:
                 pass
             case Asked() | Answered() if self.asked_elsewhere:

@@ -83,7 +83,8 @@ def notes(fact: object, paint: Paint) -> Iterator[str]:
     match fact:
         case RunStarted():
             model = f"{fact.provider}/{fact.model}" if fact.provider else fact.model
-            yield paint("dim", paint.fit(one_line(f"· run {fact.run} · {model} · {fact.at:%Y-%m-%d %H:%M:%S}")))
+            where = f" · in {fact.env}" if fact.env else ""
+            yield paint("dim", paint.fit(one_line(f"· run {fact.run} · {model}{where} · {fact.at:%Y-%m-%d %H:%M:%S}")))
         case Asked():
             yield from question_lines(fact.question, paint)
         case Answered():

@@ -22,7 +22,7 @@ from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
 from melete.surfaces.cli.render import RAISE, STOPS
 from melete.surfaces.cli.running import Interrupts, opened, run_async
-from melete.surfaces.cli.watch import Show, run_watched
+from melete.surfaces.cli.watch import Show, forget_if_empty, run_watched
 
 LARGEST_INPUT = 10_000_000
 SILENT_SECONDS = 5.0
@@ -56,13 +56,18 @@ async def answer(loaded: Loaded, asked: Asked, prompt: Message | None, *, as_jso
     """Answer in the session that is asked for, as `melete run` does, and return the exit status."""
     async with (
         opened(loaded, ephemeral=asked.ephemeral) as app,
-        open_conversation(app, asked.options(attended=attended())) as conversation,
+        open_conversation(app, msgspec.structs.replace(asked.options(attended=attended()), waits=True)) as conversation,
     ):
         if prompt is None and not await _unfinished(conversation, tell=not as_json):
             err(f"melete: session {conversation.ref.id} has nothing left to do; give it a prompt to go on\n")
             return 0
         interrupts.stop = conversation.cancel
-        ended, left = await _run(conversation, asked, prompt, as_json=as_json)
+        try:
+            ended, left = await _run(conversation, asked, prompt, as_json=as_json)
+        except BaseException:
+            if not (asked.session or asked.latest):
+                await forget_if_empty(conversation)
+            raise
         if left:
             raise ReaderLeft
         if not as_json:

@@ -35,7 +35,7 @@ def head_lines(whole: Whole, paint: Paint, *, now: datetime, redact: Callable[[s
         (info.id, info.source, info.cwd),
         (_times(info, now), "runs now" if info.running else ""),
         (*_counts(whole), usage_text(info.usage), cost_text(info)),
-        (_models(whole.facts),),
+        (_models(whole.facts), _environments(whole.facts)),
         (_origin(whole),),
         (_named("forks", _forks(whole)),),
         (_named("children", [row.id for row in whole.kin if row.parent == info.id]),),
@@ -89,6 +89,11 @@ def _models(facts: Sequence[Fact]) -> str:
         elif isinstance(fact, Reply) and fact.model and not any(name.endswith(fact.model) for name in names):
             names[fact.model] = None
     return _some("answered by", list(names))
+
+
+def _environments(facts: Sequence[Fact]) -> str:
+    """Where its commands ran, in order."""
+    return _some("commands in", list(dict.fromkeys(f.env for f in facts if isinstance(f, RunStarted) and f.env)))
 
 
 def _origin(whole: Whole) -> str:

@@ -51,6 +51,13 @@ async def run_watched(
                     questions.close()
 
 
+async def forget_if_empty(conversation: Conversation) -> None:
+    """Take a session away in which nothing was said and nothing ran."""
+    state = await conversation.transcript()
+    if not state.messages and state.run is None:
+        await conversation.app.store.delete(conversation.ref)
+
+
 async def _caught_up(conversation: Conversation, event: Event) -> Sequence[Event]:
     """The event, or for one who fell behind the facts that were missed."""
     if not isinstance(event, Lagged):
