@@ -61,12 +61,12 @@ def known(loaded: Loaded) -> Iterator[Known]:
         yield Known(name=name, works=missing is None, why=why, fix=fix, default=name == default)
 
 
-def look(loaded: Loaded, name: str) -> Missing | None:
+def look(loaded: Loaded, name: str, *, cwd: str = "") -> Missing | None:
     """Why an environment would not work here; None where it should. Nothing is started."""
     try:
         if name == "sandbox" and (why := _usable.load()(loaded)):  # tried, which `missing` must not
             return Missing(why=why, fix=no_sandbox(why))
-        opener, place = _opener(loaded, name)
+        opener, place = _opener(loaded, name, cwd=cwd)
         judge: Callable[[Place], Missing | None] | None = getattr(opener, "missing", None)
         if judge is not None:
             return judge(place)
@@ -92,7 +92,7 @@ def no_sandbox(why: str) -> str:
 
 async def attempt(loaded: Loaded, name: str, *, cwd: str = "") -> AsyncIterator[Step]:
     """Open an environment, run commands and move a file, step by step; ends with the first step that fails."""
-    missing = look(loaded, name)
+    missing = look(loaded, name, cwd=cwd)
     if missing is not None:
         yield Step(name="here", status="fail", text=missing.why, fix=missing.fix)
         return
@@ -151,8 +151,17 @@ def _opener(loaded: Loaded, name: str, *, cwd: str = "") -> tuple[Opener, Place]
     made: Registry = registry()
     add_installed(made, "environments", [name])
     opener = cast("Opener", made.get("environments", name))
-    place = place_of(loaded, name, cwd=cwd or str(Path.cwd()), key=f"check-{token_hex(4)}")
+    place = place_of(loaded, name, cwd=_working_folder(cwd), key=f"check-{token_hex(4)}")
     return opener, structs.replace(place, options=_passing(place.options))
+
+
+def _working_folder(cwd: str) -> str:
+    if cwd and not Path(cwd).is_dir():
+        raise UsageError(f"--cwd {cwd} is no folder", next="give one that exists")
+    try:
+        return cwd or str(Path.cwd())
+    except FileNotFoundError as error:
+        raise UsageError("the folder in which this was started is gone", next="go to another, or give --cwd") from error
 
 
 def _passing(options: Any) -> Any:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
+from melete.app.opening import PLACE
 from melete.app.wire import Melete
 from melete.core.errors import StorageError, UsageError
 from melete.core.event import (
@@ -143,7 +144,7 @@ async def fork(
         cwd=old.cwd,
         forked_from=ref.id,
         title=title,
-        about={MODEL: pinned} if pinned else {},
+        about={name: old.about[name] for name in PLACE if name in old.about} | ({MODEL: pinned} if pinned else {}),
         at=now,
     )
     new = SessionRef(id=new_session_id(now), owner=old.owner)

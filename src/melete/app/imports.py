@@ -14,12 +14,13 @@ from io import BufferedRandom, BufferedReader
 from itertools import islice
 from pathlib import Path
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
+from melete.app.opening import PLACE
 from melete.app.pile import Pile
 from melete.app.wire import Melete
 from melete.core.errors import SessionNotFoundError, StorageError, StoreError
-from melete.core.event import Fact, Reply, Said, Steered
+from melete.core.event import Fact, Opened, Reply, Said, Steered
 from melete.core.session import Query, SessionRef
 from melete.store import exchange, rows
 from melete.store.exchange import Reading, UnreadableError
@@ -201,7 +202,7 @@ class Import:
         if not self._writes:
             return
         try:
-            await self._app.store.add(facts, id=session)
+            await self._app.store.add(_unplaced(facts), id=session)
         except StorageError:
             raise
         except StoreError as error:
@@ -217,7 +218,8 @@ class Import:
             stored = await self._app.store.facts(SessionRef(id=session))
         except SessionNotFoundError:  # it was refused for another reason
             raise error from None
-        if exchange.same(stored[: len(facts)], facts, times=times):
+        known = stored[: len(facts)]
+        if any(exchange.same(known, given, times=times) for given in (facts, _unplaced(facts))):
             self.result.skipped += 1
         else:
             self.result.refused += 1
@@ -229,6 +231,14 @@ async def prepare(app: Melete) -> None:
     """Bring listing and search up to date, so that the first of them is quick."""
     await app.store.list(limit=1)
     await app.store.search(Query(text="import", limit=1))
+
+
+def _unplaced(facts: Sequence[Fact]) -> Sequence[Fact]:
+    """The facts without a say in where commands run: who wrote a file must not choose to run them without walls."""
+    if not isinstance(first := facts[0], Opened) or first.about.keys().isdisjoint(PLACE):
+        return facts
+    about = {name: value for name, value in first.about.items() if name not in PLACE}
+    return [structs.replace(first, about=about), *facts[1:]]
 
 
 def _name_of(line: bytes) -> str:

@@ -4,6 +4,9 @@ from msgspec import Struct
 
 from melete.app.answers import AnswerSchema
 
+PLACE = ("env", "folder")
+"""Keys of `Opened.about`: the environment that was asked for, and the working folder as this machine has it."""
+
 
 class Options(Struct, frozen=True, kw_only=True):
     """How a conversation is opened.

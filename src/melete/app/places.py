@@ -55,7 +55,7 @@ def place_of(loaded: Loaded, name: str, *, cwd: str, key: str = "") -> Place:
         variables=variables_for_commands(loaded, name),
         options=_options(loaded, name),
         key=key or token_hex(6),
-        hidden=(str(home.root),),
+        hidden=(str(home.profiles.parent),),
         scratch=str(home.state / "places"),
         dial=_dialer.load()(loaded.environ, loaded.settings.sandbox.private_networks) if name == "sandbox" else None,
         secret=lambda name: loaded.variables.get(name, ""),

@@ -1,12 +1,14 @@
 """What surfaces call: open a conversation, run a prompt in it, reach one that runs elsewhere. Part of the composition root."""
 
 import os
+import re
 import stat
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Literal
@@ -50,6 +52,8 @@ from melete.core.transcript import Transcript
 Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
+_KEY = re.compile(r"[0-9a-f]{12}")
+"""A key of a place as we make them; one out of an imported session may be anything, and becomes part of paths."""
 
 
 NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
@@ -320,13 +324,20 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         stack.push_async_callback(app.models.close, model)
         known = before.about if before else {}
         chosen = choose(app.loaded, options.env or known.get("env", ""))
-        key = known.get("place", "") or token_hex(6)
-        env = open_place(app, chosen.name, cwd=options.cwd or _folder_of(before), key=key)
+        key = _key_of(ref, known)
+        folder = options.cwd or _folder_of(before)
+        try:
+            env = open_place(app, chosen.name, cwd=folder, key=key)
+        except ConfigError as error:
+            if options.env or chosen.name != known.get("env") or chosen.name in app.registry.names("environments"):
+                raise
+            what = f"this session was begun in the environment {chosen.name!r}, which is not installed any more"
+            raise ConfigError(what, next="install it again, or choose another with --env") from error
         stack.push_async_callback(env.aclose)
         tools = await open_tools(app, stack, only=options.toolsets)
         where = app.loaded.origin("agent.prefill").where
         prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
-        about = {"place": key, **({"env": options.env} if options.env else {})}
+        about = {"place": key, **({"env": options.env} if options.env else {}), **_folder_here(folder, env)}
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
             ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=env.cwd, about=about))
         waking = Waking(app, ref)
@@ -380,7 +391,25 @@ def _model_of(app: Melete, opened: Opened | None, options: Options) -> ModelClie
 
 def _folder_of(opened: Opened | None) -> str:
     """Where the session worked; empty when that folder is gone, so that it goes on where the person is now."""
-    return opened.cwd if opened and Path(opened.cwd).is_dir() else ""
+    folder = opened.about.get("folder", opened.cwd) if opened else ""
+    return folder if Path(folder).is_dir() else ""
+
+
+def _key_of(ref: SessionRef | None, known: Mapping[str, str]) -> str:
+    """What the session's place is found by again: a fork, and a session from elsewhere, have one by their own id."""
+    key = known.get("place", "")
+    if _KEY.fullmatch(key):
+        return key
+    return blake2b(ref.id.encode(), digest_size=6).hexdigest() if ref else token_hex(6)
+
+
+def _folder_here(folder: str, env: Environment) -> Mapping[str, str]:
+    """The working folder as this machine has it, for a session whose environment knows it under another name."""
+    try:
+        here = str(Path(folder).expanduser().absolute())
+    except FileNotFoundError:  # the environment needs none of this machine
+        return {}
+    return {} if env.cwd == here else {"folder": here}
 
 
 async def send(app: Melete, ref: SessionRef, message: InboxMessage, *, wait: float = 5.0) -> Receipt:

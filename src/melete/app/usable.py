@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,6 +20,7 @@ SWITCHES = (
     "/proc/sys/user/max_user_namespaces",
 )
 """Settings of the kernel that forbid bubblewrap its work."""
+_program: Lazy[Callable[..., str]] = Lazy("melete.environments.walls:program")
 _walls: Lazy[Callable[[], list[str]]] = Lazy("melete.environments.walls:basic")
 _landlock: Lazy[Callable[[], int]] = Lazy("melete.environments.landlock:abi")
 _landlock_needed: Lazy[int] = Lazy("melete.environments.landlock:NEEDED")
@@ -44,7 +44,7 @@ def usable_walls(loaded: Loaded) -> Usable:
     if sys.platform != "linux":
         return Usable(walls="", reason="it needs Linux")
     wanted = loaded.settings.sandbox.walls
-    program = shutil.which("bwrap", path=loaded.environ.get("PATH"))
+    program = _found(loaded.environ.get("PATH", ""))
     stamp = _stamp(program, wanted)
     note = loaded.home.state / "sandbox-works"
     try:
@@ -60,7 +60,15 @@ def usable_walls(loaded: Loaded) -> Usable:
     return found
 
 
-def _tried(program: str | None, wanted: str) -> Usable:
+def _found(path: str) -> str:
+    """Bubblewrap, but none that lies in the folder in which this was started: what is tried runs without walls."""
+    try:
+        return _program.load()(path, cwd=os.getcwd())  # noqa: PTH109 - it is only looked at
+    except FileNotFoundError:  # the folder is gone, which is told when a place is opened
+        return _program.load()(path, cwd="/")
+
+
+def _tried(program: str, wanted: str) -> Usable:
     reason = "sandbox.walls is landlock" if wanted == "landlock" else _why_no_bubblewrap(program)
     if not reason:
         return Usable(walls="bwrap")
@@ -69,8 +77,8 @@ def _tried(program: str | None, wanted: str) -> Usable:
     return Usable(walls="", reason=reason)
 
 
-def _why_no_bubblewrap(program: str | None) -> str:
-    if program is None:
+def _why_no_bubblewrap(program: str) -> str:
+    if not program:
         return "bubblewrap (bwrap) is not installed"
     argv = [program, *_walls.load()(), "true"]
     try:
@@ -85,7 +93,7 @@ def _why_no_bubblewrap(program: str | None) -> str:
     return said.splitlines()[-1] if said else "bubblewrap failed"
 
 
-def _stamp(program: str | None, wanted: str) -> str:
+def _stamp(program: str, wanted: str) -> str:
     """What the result depends on, in one line."""
     try:
         changed = Path(program).stat().st_mtime_ns if program else 0

@@ -16,6 +16,11 @@ AGENT_USERS = frozenset({"local", "ssh", "docker"})
 """Environments that start programs of this machine which may sign in with the keys that a person has unlocked."""
 UNMISTAKABLE = 16
 """Characters from which on a secret is looked for inside other values: a shorter one may be an ordinary word."""
+_MORE = re.compile(
+    r"(^|_|ssh)pass$|passphrase$|_pwd$|(^|_)secret(s|_.*)?$|private_key|(_keys|tokens|passwords)$|connection_?string$",
+    re.IGNORECASE,
+)
+"""Names of secrets that are too uncertain for settings and certain enough for what commands do without."""
 _OURS = re.compile(r"MELETE_(?:SERVER_KEY|API_KEY(?:_\d+)?)")
 
 
@@ -45,7 +50,12 @@ def variables_for_commands(loaded: Loaded, name: str) -> Mapping[str, str]:
 
 
 def _is_secret(name: str) -> bool:
-    return looks_secret(name) or name in KEYS_OF_COLLECTORS or _OURS.fullmatch(name) is not None
+    return (
+        looks_secret(name)
+        or bool(_MORE.search(name))
+        or name in KEYS_OF_COLLECTORS
+        or _OURS.fullmatch(name) is not None
+    )
 
 
 def _tells(value: str, exact: Set[str], hidden: Set[str]) -> bool:

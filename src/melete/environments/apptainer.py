@@ -65,6 +65,7 @@ class Apptainer(scripts.ScriptedFiles, Programs):
         if missing := self.missing(place):
             raise EnvironmentFailure(missing.why, next=missing.fix)
         _judge(self.options, self._cwd)
+        _keep_off(place.hidden, self._cwd)
         variables = self._handed()
         self._variables = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
         self._runner = LocalEnvironment(Place(cwd="/", variables=variables))
@@ -262,6 +263,14 @@ def _judge(given: ApptainerOptions, cwd: str) -> None:
             raise EnvironmentFailure(
                 f"apptainer.volumes: {volume!r} is not HERE:THERE or HERE:THERE:ro", next="melete config edit"
             )
+
+
+def _keep_off(hidden: Sequence[str], cwd: str) -> None:
+    """Refuse a working folder in which commands would see what is hidden: it is mounted whole."""
+    for path in map(os.path.realpath, hidden):
+        if f"{path}/".startswith(f"{cwd.rstrip('/')}/") and Path(path).is_dir():
+            what = f"the working folder {cwd} has Melete's own in it ({path}), which commands must not see"
+            raise EnvironmentFailure(what, next="start in another, such as that of a project")
 
 
 def _meant(said: str, given: ApptainerOptions, *, timed_out: bool) -> EnvironmentFailure:

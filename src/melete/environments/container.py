@@ -170,6 +170,8 @@ def recipe(place: Place, options: DockerOptions, facts: Facts, *, cwd: str) -> l
     words += ["--cap-drop", "ALL", "--security-opt", "no-new-privileges"]
     if is_root(user):  # what installing programs needs; for others these would be without effect
         words += [word for name in ("CHOWN", "DAC_OVERRIDE", "FOWNER") for word in ("--cap-add", name)]
+    # Commands can write to the main program's output: a log of it would fill the disk of here.
+    words += ["--log-driver", "none"]
     words += ["--security-opt", "label=disable"] if facts.selinux else []
     words += ["--userns", "keep-id"] if facts.podman and facts.rootless else []
     words += ["--userns", "host"] if facts.remapped else []
@@ -181,13 +183,26 @@ def recipe(place: Place, options: DockerOptions, facts: Facts, *, cwd: str) -> l
     words += ["--storage-opt", f"size={options.disk_mb}m"] if options.disk_mb and facts.disk else []
     if options.workspace == "mount":
         words += ["--mount", _fields("type=bind", f"source={cwd}", f"target={WORKSPACE}")]
-        for path in place.hidden:
-            if path.startswith(cwd.rstrip("/") + "/") and Path(path).is_dir():
-                inside = WORKSPACE + path.removeprefix(cwd.rstrip("/"))
-                words += ["--mount", _fields("type=tmpfs", f"target={inside}", "tmpfs-size=4096")]
+        words += _hiding(place.hidden, cwd=cwd)
     for volume in options.volumes:
         words += ["--volume", _volume(volume, options)]
     return [*words, "--label", f"{KEY}={place.key}"]
+
+
+def _hiding(hidden: Sequence[str], *, cwd: str) -> list[str]:
+    """The words that hide folders of the working folder; those on the way to them become mounts, which cannot be renamed."""
+    words: list[str] = []
+    for path in map(os.path.realpath, hidden):
+        if path == cwd:
+            raise EnvironmentFailure(f"the working folder {cwd} is Melete's own and hidden", next="start in another")
+        if not path.startswith(cwd.rstrip("/") + "/") or not Path(path).is_dir():
+            continue
+        below = path.removeprefix(cwd.rstrip("/"))
+        for parent in map(str, reversed(Path(below).parents[:-1])):
+            source = f"source={cwd.rstrip('/')}{parent}"
+            words += ["--mount", _fields("type=bind", source, f"target={WORKSPACE}{parent}")]
+        words += ["--mount", _fields("type=tmpfs", f"target={WORKSPACE}{below}", "tmpfs-size=4096")]
+    return words
 
 
 def _volume(volume: str, options: DockerOptions) -> str:
@@ -300,10 +315,12 @@ def _passwd(archive: bytes) -> bytes:
 async def _held(engine: Engine, id: str) -> Child:
     said: list[bytes] = []
     heard = asyncio.Event()
+    up = False
 
     def take(data: bytes) -> None:
-        said.append(data)
-        heard.set()
+        if not up:  # commands can write there as well, without end
+            said.append(data)
+            heard.set()
 
     variables: Mapping[bytes, bytes] = {
         os.fsencode(name): os.fsencode(value) for name, value in engine.variables.items()
@@ -322,6 +339,7 @@ async def _held(engine: Engine, id: str) -> Child:
             raise
         what = f"the container did not start within {STARTING:.0f} seconds"
         raise EnvironmentFailure(what, next="melete env check docker shows more") from error
+    up = True
     if child.code is not None and READY.encode() not in b"".join(said):
         child.close()
         raise meant(b"".join(said).decode("utf-8", "replace"), "the container could not be started")

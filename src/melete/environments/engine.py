@@ -15,6 +15,7 @@ from melete.core.environment import Completed, Missing, Place
 from melete.core.errors import EnvironmentFailure
 from melete.core.places import DockerOptions
 from melete.environments.local import LocalEnvironment
+from melete.environments.rules import outside
 
 CALL = 60.0
 PULL = 3600.0
@@ -100,9 +101,13 @@ class Engine:
 
 
 def variables_of(place: Place, options: DockerOptions) -> dict[str, str]:
-    """What the client sees: the place's variables, and the engine's address where the settings name one."""
+    """What the client sees: the place's variables, and the engine's address where the settings name one.
+
+    Its PATH, by which it is found itself, leads to nothing in the working folder.
+    """
+    path = outside(place.variables.get("PATH", ""), place.cwd) if place.cwd else place.variables.get("PATH", os.defpath)
     named = {"DOCKER_HOST": options.host, "CONTAINER_HOST": options.host} if options.host else {}
-    return {**place.variables, **named}
+    return {**place.variables, "PATH": path, **named}
 
 
 def meant(said: str, what: str) -> EnvironmentFailure:
@@ -131,7 +136,7 @@ async def fetch(engine: Engine, image: str) -> None:
 def missing_engine(place: Place) -> Missing | None:
     """Why no engine can be used here, None when one answers."""
     options = place.options or DockerOptions()
-    if shutil.which(options.command, path=place.variables.get("PATH", os.defpath)) is None:
+    if shutil.which(options.command, path=variables_of(place, options)["PATH"]) is None:
         return Missing(why=f"{options.command} is not installed", fix=INSTALL)
     try:
         done = subprocess.run(  # noqa: S603 - the client

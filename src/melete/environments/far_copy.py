@@ -35,10 +35,10 @@ find . -type d -exec sh -c '
             if [ -h "$f" ] || { [ -e "$f" ] && [ ! -d "$f" ]; }; then set -- "$@" "./$f"; fi
         done
         [ $# -gt 0 ] || exit
-        mv -f -- "$@" "$root/$d" 2>/dev/null && exit
+        mv -f -- "$@" "$root/$d/" 2>/dev/null && exit
         for f; do
             [ -h "$root/$d/$f" ] || [ ! -d "$root/$d/$f" ] || rmdir -- "$root/$d/$f" 2>/dev/null
-            [ ! -e "$f" ] && [ ! -h "$f" ] || mv -f -- "$f" "$root/$d" 2>/dev/null
+            [ ! -e "$f" ] && [ ! -h "$f" ] || mv -f -- "$f" "$root/$d/" 2>/dev/null
         done
     ) done' sh "$1" {} +
 cd ..; rm -rf in

@@ -58,8 +58,8 @@ class Bound:
 class Copied(Synced):
     """A hosted environment with a copy of the folder `here`."""
 
-    def __init__(self, env: Hosted, here: Path, options: CopyOptions) -> None:
-        super().__init__(env, here, cap_mb=options.sync_mb, skip=options.sync_skip)
+    def __init__(self, env: Hosted, here: Path, options: CopyOptions, *, hidden: Sequence[str] = ()) -> None:
+        super().__init__(env, here, cap_mb=options.sync_mb, skip=(*options.sync_skip, *hidden))
         self._hosted = env
         self._copied_to = ""
         self._looking = asyncio.Lock()
@@ -103,4 +103,4 @@ class HostedOpener:
         here = Path(place.cwd or Path.cwd()).expanduser().resolve()
         if not here.is_dir():
             raise FileNotFoundError(str(here))
-        return Copied(env, here, options)
+        return Copied(env, here, options, hidden=place.hidden)

@@ -1,8 +1,10 @@
 """What two copies of a folder hold, entry by entry: read from this machine, or told by a shell of another one."""
 
+import fnmatch
 import os
+import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -67,25 +69,42 @@ def guarded(path: str, kind: str) -> bool:
 
 def here(folder: Path, skip: Sequence[str]) -> dict[str, Found]:
     """What a folder of this machine holds; raises OSError when it cannot be read, entries that vanish are left out."""
+    left_out = skipping(skip)
     found: dict[str, Found] = {}
     waiting = [""]
     while waiting:
         inside = waiting.pop()
-        with os.scandir(folder / inside) as entries:
-            for entry in entries:
-                if entry.name in skip or entry.name.startswith(OURS):
-                    continue
-                path = f"{inside}{entry.name}"
-                try:
-                    known = described(entry.stat(follow_symlinks=False))
-                except FileNotFoundError:
-                    continue
-                if known is None:
-                    continue
-                found[path] = known
-                if known.kind == "folder":
-                    waiting.append(path + "/")
+        for entry in _entries(folder, inside):
+            if left_out(entry.name):
+                continue
+            path = f"{inside}{entry.name}"
+            try:
+                known = described(entry.stat(follow_symlinks=False))
+            except FileNotFoundError:
+                continue
+            if known is None:
+                continue
+            found[path] = known
+            if known.kind == "folder":
+                waiting.append(path + "/")
     return found
+
+
+def skipping(skip: Sequence[str]) -> Callable[[str], bool]:
+    """Whether an entry of this name is not copied; `*`, `?` and `[…]` stand for what they stand for in a shell."""
+    patterns = "|".join(fnmatch.translate(name) for name in (f"{OURS}*", *skip))
+    matches = re.compile(patterns).fullmatch
+    return lambda name: matches(name) is not None
+
+
+def _entries(folder: Path, inside: str) -> Sequence["os.DirEntry[str]"]:
+    try:
+        with os.scandir(folder / inside) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        if not inside:
+            raise
+        return []  # it has vanished since its name was read
 
 
 def described(found: os.stat_result) -> Found | None:

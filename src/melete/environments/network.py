@@ -139,7 +139,8 @@ class Network:
     def _derived(self) -> list[Entry]:
         if not self._options.derive:
             return []
-        return [*self._first_seen, *_registries.load()(self._place.variables, cwd=self._cwd)]
+        found = _registries.load()(self._place.variables, cwd=self._cwd, written=self._options.write)
+        return [*self._first_seen, *found]
 
     def _later(self) -> list[Entry]:
         """The remotes that the folder has now; looked up now and then only, however often a command makes us look."""

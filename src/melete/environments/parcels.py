@@ -207,8 +207,11 @@ class Arrival:
                 self.write(b"")
                 os.fchmod(self._opened, taken.mode & 0o777)
                 os.utime(self._opened, (taken.time, taken.time))
-            if not still(_seen(own, where)):
+            seen = _seen(own, where)
+            if not still(seen):
                 return False
+            if not name and seen is not None and seen.kind == "folder":
+                os.rmdir(own, dir_fd=where)
             os.rename(self._beside, name or own, src_dir_fd=where, dst_dir_fd=where)
         return True
 

@@ -33,19 +33,27 @@ Found = Iterator[tuple[str, str]]
 class Machine:
     """Where to look: a home folder, the variables that count there, and the programs on its PATH outside the working folder."""
 
-    def __init__(self, variables: Mapping[str, str], *, cwd: str, root: str = "/") -> None:
+    def __init__(self, variables: Mapping[str, str], *, cwd: str, root: str = "/", written: Sequence[str] = ()) -> None:
         self.variables = variables
         self.home = variables.get("HOME", "")
         self.root = root
+        self._written = (cwd, *(self.home + path[1:] if path.startswith("~") else path for path in written))
         folders = [
             folder
             for folder in variables.get("PATH", "").split(os.pathsep)
-            if folder.startswith("/") and not _inside(folder, cwd)
+            if folder.startswith("/") and self.believed(Path(folder))
         ]
         self._path = os.pathsep.join(folders)
 
     def paths(self, pattern: str) -> Iterator[Path]:
-        """What a pattern of a path stands for: `~`, a leading `$NAME` and `*` are understood."""
+        """What a pattern of a path stands for outside the working folder: `~`, a leading `$NAME` and `*` are understood."""
+        return (path for path in self._meant(pattern) if self.believed(path))
+
+    def believed(self, path: Path) -> bool:
+        """Whether a path, links followed, is none that commands can write: they can name servers of their own there."""
+        return not any(_inside(str(path), folder) for folder in self._written)
+
+    def _meant(self, pattern: str) -> Iterator[Path]:
         if pattern.startswith("$"):
             name, _, rest = pattern[1:].partition("/")
             given = self.variables.get(name, "")
@@ -60,7 +68,8 @@ class Machine:
     def program(self, name: str) -> Path | None:
         """Where a program really is, links followed."""
         found = shutil.which(name, path=self._path) if self._path else None
-        return Path(found).resolve() if found else None
+        real = Path(found).resolve() if found else None
+        return real if real and self.believed(real) else None
 
 
 class Manager(Struct, frozen=True, kw_only=True):
@@ -91,9 +100,9 @@ class Manager(Struct, frozen=True, kw_only=True):
                 yield from configured(text_of(path))
 
 
-def of_this_machine(variables: Mapping[str, str], *, cwd: str) -> list[Entry]:
-    """`derived` for the machine that this runs on; `cwd` is the folder in which nothing is believed."""
-    return derived(Machine(variables, cwd=cwd))
+def of_this_machine(variables: Mapping[str, str], *, cwd: str, written: Sequence[str] = ()) -> list[Entry]:
+    """`derived` for the machine that this runs on; in `cwd`, and in what else may be `written`, nothing is believed."""
+    return derived(Machine(variables, cwd=cwd, written=written))
 
 
 def derived(machine: Machine) -> list[Entry]:
@@ -154,14 +163,15 @@ def _of_pip(machine: Machine) -> Iterator[str]:
 def _pip_code(machine: Machine) -> Iterator[str]:
     """The module of pip that knows its index, in each place where pip may be."""
     module = "pip/_internal/models/index.py"
-    if (found := find_spec("pip")) and found.origin:
+    if (found := find_spec("pip")) and found.origin and machine.believed(Path(found.origin)):
         yield text_of(Path(found.origin).parent.parent / module)
     for name in ("pip", "pip3", "python3", "python"):
         if program := machine.program(name):
             for packages in ("lib/python3*/site-packages", "lib/python3*/dist-packages", "lib/python3/dist-packages"):
                 yield from (text_of(path) for path in _globbed(str(program.parent.parent / packages / module)))
     for wheel in _globbed(str(Path(os.__file__).parent / "ensurepip/_bundled/pip-*.whl")):
-        yield _in_archive(wheel, module)
+        if machine.believed(wheel):
+            yield _in_archive(wheel, module)
 
 
 def _of_npm(machine: Machine) -> Iterator[str]:

@@ -91,7 +91,9 @@ class Remotes:
     def _trusted(self) -> list[str]:
         """What is there now and can be no command's doing: all, where this home never worked in a folder above."""
         present = [str(entry) for entry in self.present()]
-        above = [known for folder in Path(self._cwd).parents if (known := self._remembered(str(folder)))]
+        config = self._config()
+        around = {*Path(self._cwd).parents, *(config.parents if config else ())}
+        above = [known for folder in around if (known := self._remembered(str(folder)))]
         if not above or self._older_than(min(known.since for known in above)):
             return present
         return [text for text in present if any(text in known.remotes for known in above)]

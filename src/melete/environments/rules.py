@@ -35,10 +35,12 @@ class Rules:
         self.links: dict[str, str] = {}
         self.remarks: list[str] = []
         self.cwd = cwd
+        self._given_cwd = place.cwd or cwd
         given = place.variables.get("HOME", "")
         self.home = os.path.realpath(given) if given.startswith("/") and os.path.realpath(given) != "/" else ""
         self._homes = self._all_homes()
         self._closed: set[str] = set()
+        self._secrets: set[str] = set()
         self._base()
         if thorough and os.getuid() == 0:
             self._unreadable()
@@ -95,6 +97,7 @@ class Rules:
         if real == path or not (_is_system(real) or _within(self.cwd, real) or real.count("/") < 2):  # noqa: PLR2004
             self._put(real, "hide")
             self._closed.add(real)
+            self._secrets.add(real)
 
     def _unreadable(self) -> None:
         for top, depth in hiding.LOOKED_THROUGH:
@@ -138,16 +141,24 @@ class Rules:
 
     def _chosen(self, options: SandboxOptions) -> None:
         for path in options.show:
-            self._put(self._whole(path), "read")
+            real = self._whole(path)
+            if self._is_led_astray(path, real):
+                self.remarks.append(f"sandbox.show: {path} is a link to what is hidden, and stays hidden")
+            else:
+                self._put(real, "read")
         for path in options.write:
             real = self._whole(path)
-            if not Path(real).is_dir():
+            if self._is_led_astray(path, real):
+                self.remarks.append(f"sandbox.write: {path} is a link to what is hidden, and stays hidden")
+            elif not Path(real).is_dir():
                 self.remarks.append(f"sandbox.write: there is no folder {path}")
-            elif why := _not_writable(real):
+            elif why := not_writable(real):
                 self.remarks.append(f"sandbox.write: {path} stays read-only: {why}")
             else:
                 self._put(real, "write")
-        if why := _not_writable(self.cwd):
+        if self._is_led_astray(self._given_cwd, self.cwd):
+            self.remarks.append(f"the working folder {self._given_cwd} is a link to what is hidden; start in another")
+        elif why := not_writable(self.cwd):
             self.remarks.append(
                 f"the working folder {self.cwd} can be read here but not written: {why}; start in a folder of your own to work"
             )
@@ -206,6 +217,11 @@ class Rules:
             path = self.home + path[1:]
         return os.path.realpath(Path(self.cwd) / path)
 
+    def _is_led_astray(self, given: str, real: str) -> bool:
+        """Whether a link, which a command may have made, leads to a secret; who names the secret itself may have it."""
+        secret = any(_within(real, one) for one in self._secrets)
+        return secret and os.path.basename(os.path.normpath(given)) != os.path.basename(real)  # noqa: PTH119
+
     def _is_shown(self, path: str) -> bool:
         return self.access(path) in {"read", "write"}
 
@@ -223,13 +239,22 @@ def _is_system(path: str) -> bool:
     return path == "/" or any(_within(path, folder) for folder in hiding.SYSTEM)
 
 
-def _not_writable(folder: str) -> str:
+def not_writable(folder: str) -> str:
     """Why a folder is never one that commands may write; empty when it may be."""
     if _is_system(folder):
         return "it belongs to the system"
     if folder in hiding.WHOLE:
         return "it holds what belongs to others"
     return ""
+
+
+def outside(path: str, cwd: str) -> str:
+    """A PATH without what lies in the working folder: a command could put a program there, and it would run without walls."""
+    real = os.path.realpath(cwd)
+    folders = [one for one in (path or os.defpath).split(os.pathsep) if one.startswith("/")]
+    if not not_writable(real):
+        folders = [one for one in folders if not _within(os.path.realpath(one), real)]
+    return os.pathsep.join(folders)
 
 
 def _homes_of_users() -> list[str]:

@@ -30,6 +30,7 @@ from melete.environments.walls import program
 TOO_LONG = {-25, 153}
 """How a program ends whose file became too long, by itself and in a shell."""
 BIGGEST = 1 << 30
+LOOKED_INTO = tuple(f"{top.rstrip('/')}/" for top, depth in hiding.LOOKED_THROUGH if depth > 1)
 WEAKER = (
     "Landlock keeps commands in here, and that is less: they have no network and no services, see which processes run and"
     " which names there are, and must use $TMPDIR in place of /tmp"
@@ -49,7 +50,9 @@ class Sandbox(Programs):
             raise FileNotFoundError(self._cwd)
         if missing := self.missing(place):
             raise EnvironmentFailure(f"there is no sandbox here: {missing.why}", next=missing.fix)
-        self._bwrap = "" if self.options.walls == "landlock" else program(place.variables.get("PATH", ""))
+        self._bwrap = (
+            "" if self.options.walls == "landlock" else program(place.variables.get("PATH", ""), cwd=self._cwd)
+        )
         self.network = Network(place, self.options, cwd=self._cwd)
         self._enclosure: enclosure.Enclosure | None = None
         self._disk = Disk(self._cwd, self.options.keep_free_mb, full=self._full, busy=lambda: bool(self.running))
@@ -81,7 +84,8 @@ class Sandbox(Programs):
     def missing(place: Place) -> Missing | None:
         """Why no walls can be built here, as far as can be told without trying."""
         options: SandboxOptions = place.options or SandboxOptions()
-        if options.walls != "landlock" and program(place.variables.get("PATH", "")):
+        cwd = place.cwd or str(Path.cwd())
+        if options.walls != "landlock" and program(place.variables.get("PATH", ""), cwd=cwd):
             return None
         if options.walls == "bwrap":
             return Missing(why="bubblewrap (bwrap) is not installed", fix="install bubblewrap, or use --env local")
@@ -146,6 +150,9 @@ class Sandbox(Programs):
             return here
 
     async def _start(self) -> enclosure.Enclosure:
+        if (real := os.path.realpath(self._cwd)) != self._cwd:  # a command of another session may have put a link there
+            fix = "start in the folder that you mean"
+            raise EnvironmentFailure(f"the working folder {self._cwd} has become a link to {real}", next=fix)
         started = await self._walled()
         try:
             limits = enclosure.limits(self.options, grouped=started.group is not None, apart=not started.own_temp)
@@ -338,6 +345,10 @@ class Sandbox(Programs):
         if self._enclosure is not None or "\0" in path:
             return ""
         real = os.path.realpath(self._path(path))
+        if os.getuid() == 0 and real.startswith(
+            LOOKED_INTO
+        ):  # what is closed there is known after a thorough look alone
+            return ""
         if real != self._cwd and not real.startswith(self._cwd.rstrip("/") + "/"):
             return ""
         rules = Rules(self.place, self.options, cwd=self._cwd, thorough=False)

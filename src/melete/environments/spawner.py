@@ -210,6 +210,7 @@ class Inside:
             self._lost()
             return
         if told is None:
+            close_all(received)
             self._lost()
         elif (future := self._waiting.get(told.n)) and not future.done():
             future.set_result((told, received))

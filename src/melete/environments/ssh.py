@@ -60,7 +60,8 @@ def open_ssh(place: Place) -> Environment:
     far = Ssh(structs.replace(place, options=structs.replace(given, cwd=there)))
     kept = f"{address(given)} {given.cwd} {here}" if given.cwd else ""
     memory = Path(place.scratch) / "sync" / f"{digest_of([os.fsencode(kept)])}.json" if kept and place.scratch else None
-    return Synced(far, here, cap_mb=given.sync_mb, skip=given.sync_skip, throwaway=not given.cwd, memory=memory)
+    skip = (*given.sync_skip, *place.hidden)
+    return Synced(far, here, cap_mb=given.sync_mb, skip=skip, throwaway=not given.cwd, memory=memory)
 
 
 class Ssh(scripts.ScriptedFiles, Programs):

@@ -9,9 +9,11 @@ import contextlib
 import hashlib
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -28,6 +30,7 @@ MEGABYTE = 1_000_000
 RACY = 2
 NOTES = 20
 FOLDER = "folder"
+E = TypeVar("E")
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -50,7 +53,10 @@ class Known(Struct, frozen=True, kw_only=True):
 
 
 class Sync:
-    """Keeps `there` in `env` and `here` on this machine alike; at most `cap_mb` megabytes go in one direction at a time."""
+    """Keeps `there` in `env` and `here` on this machine alike; at most `cap_mb` megabytes go in one direction at a time.
+
+    `skip` has names that are not copied, and absolute paths of here of which nothing goes and into which nothing comes.
+    """
 
     def __init__(
         self, env: Runs, here: Path, there: str, *, cap_mb: int = 2048, skip: Sequence[str] = MADE_AGAIN
@@ -59,7 +65,8 @@ class Sync:
         self.far = FarCopy(env, there)
         self.known: dict[str, Known] = {}
         self._cap = cap_mb
-        self.skip = tuple(skip)
+        self.skip = tuple(name for name in skip if "/" not in name)
+        self._hidden = tuple(_below(here, path) for path in skip if path.startswith("/"))
         self._refused: dict[str, str] = {}
         self._notes: list[str] = []
         self._lock = asyncio.Lock()
@@ -76,12 +83,12 @@ class Sync:
     async def pull(self) -> Report:
         """Take what changed there. Raises EnvironmentFailure when the place fails; both copies are whole then."""
         async with self._lock:
-            return await self._pull(await self.far.listing(self.skip))
+            return await self._pull(await self._looked())
 
     async def round(self) -> tuple[Report, Report]:
         """Both directions after one look there: (what `pull` did, what `push` did)."""
         async with self._lock:
-            there = await self.far.listing(self.skip)
+            there = await self._looked()
             pulled = await self._pull(there)
             if there is None or not there.whole:
                 await self.far.begin()
@@ -106,7 +113,9 @@ class Sync:
     def recall(self, memory: Path) -> None:
         """Begin with what `remember` wrote when both were last alike; without it everything that differs is a conflict."""
         with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):  # one that cannot be read remembers nothing
-            self.known = msgspec.json.decode(memory.read_bytes(), type=dict[str, Known])
+            known = msgspec.json.decode(memory.read_bytes(), type=dict[str, Known])
+            left_out = manifest.skipping(self.skip)  # what neither side looks at any more was not removed
+            self.known = self._open({p: one for p, one in known.items() if not any(map(left_out, p.split("/")))})
 
     def remember(self, memory: Path) -> None:
         """Write down how both are. Names that no JSON can hold are left out."""
@@ -118,13 +127,23 @@ class Sync:
 
     async def _here(self) -> dict[str, Found]:
         try:
-            return await asyncio.to_thread(manifest.here, self.here, self.skip)
+            return self._open(await asyncio.to_thread(manifest.here, self.here, self.skip))
         except OSError as error:
-            what = f"the working folder {self.here} could not be read: {error.strerror}"
-            raise EnvironmentFailure(what, kept="nothing was copied or removed") from error
+            what = f"{error.filename or self.here} could not be read: {error.strerror}"
+            next = "make it readable, or leave it out with sync_skip"
+            raise EnvironmentFailure(what, kept="nothing was copied or removed", next=next) from error
+
+    async def _looked(self) -> Listing | None:
+        found = await self.far.listing(self.skip)
+        return found if found is None else structs.replace(found, entries=self._open(found.entries))
+
+    def _open(self, entries: Mapping[str, E]) -> dict[str, E]:
+        """Those that are not below what is hidden."""
+        hidden = [path for path in self._hidden if path]
+        return {p: one for p, one in entries.items() if not any(f"{p}/".startswith(f"{path}/") for path in hidden)}
 
     async def _there(self) -> Listing:
-        found = await self.far.listing(self.skip)
+        found = await self._looked()
         if found is None:
             raise EnvironmentFailure(f"{self.far.folder} is not there", next="it is made anew with the next command")
         return found
@@ -174,7 +193,8 @@ class _Push:
                 kept="nothing was copied",
                 next="raise sync_mb of this environment, or leave folders out with sync_skip",
             )
-        await far.remove(sorted(removed, reverse=True))
+        replaced = [path for path in folders if path in self._there.entries]  # by a folder
+        await far.remove(sorted([*removed, *replaced], reverse=True))
         await far.folders(sorted(folders))
         await self._send(sorted(files))
         for path in gone:
@@ -262,14 +282,19 @@ class _Pull:
                 )
                 break
             wanted.append(path)
-        await asyncio.to_thread(self._folders)
+        await _whole(self._folders)
+        late = [path for path in wanted if (ours := self._here.get(path)) is not None and ours.kind == FOLDER]
+        await self._take_all([path for path in wanted if path not in late])
+        await _whole(self._drop)
+        await self._take_all(late)  # where a folder was that is empty now
+        return Report(files=self._files, bytes=self._bytes, removed=self._removed, notes=self._sync.notes())
+
+    async def _take_all(self, wanted: Sequence[str]) -> None:
         for group in _groups(wanted, self._there.entries):
             if self._there.entries[group[0]].size > PIECE:
                 await self._take_large(group[0])
             else:
                 await self._take(group)
-        await asyncio.to_thread(self._drop)
-        return Report(files=self._files, bytes=self._bytes, removed=self._removed, notes=self._sync.notes())
 
     def _to_take(self, path: str) -> bool:
         theirs, known = self._there.entries[path], self._sync.known.get(path)
@@ -285,10 +310,16 @@ class _Pull:
     def _folders(self) -> None:
         known = self._sync.known
         for path, theirs in sorted(self._there.entries.items()):
-            if theirs.kind != FOLDER or path in known:
+            last, ours = known.get(path), self._here.get(path)
+            if theirs.kind != FOLDER or (last is not None and last.here == FOLDER):
                 continue
             try:
-                if path not in self._here:
+                if ours is not None and ours.kind != FOLDER:
+                    if last is None or last.here != _stamp(ours):
+                        self._cannot(path, theirs, FileExistsError(0, "it is a folder there and a file here"))
+                        continue
+                    parcels.remove(self._sync.here, path, still=lambda found, ours=ours: _same(found, ours))
+                if ours is None or ours.kind != FOLDER:
                     with parcels.parent(self._sync.here, f"{path}/x", make=True):
                         pass
                 known[path] = Known(here=FOLDER, there=FOLDER, digest="")
@@ -302,7 +333,7 @@ class _Pull:
             self._sync.note(f"{name} was refused: it was not asked for, or is neither file nor link")
         for path, one in taken.items():
             with Arrival(self._sync.here, path) as arrival:
-                await asyncio.to_thread(self._settle, path, one, arrival)
+                await _whole(partial(self._settle, path, one, arrival))
 
     async def _take_large(self, path: str) -> None:
         theirs, made, size = self._there.entries[path], hashlib.blake2b(digest_size=parcels.DIGEST), 0
@@ -311,13 +342,13 @@ class _Pull:
                 made.update(piece)
                 size += len(piece)
                 try:
-                    await asyncio.to_thread(arrival.write, piece)
+                    await _whole(partial(arrival.write, piece))
                 except OSError as error:
                     self._cannot(path, theirs, error)
                     return
             if size == theirs.size:  # else it changes: the next round takes it
                 one = Taken(kind="file", digest=made.hexdigest(), mode=theirs.mode, time=theirs.time, size=size)
-                await asyncio.to_thread(self._settle, path, one, arrival)
+                await _whole(partial(self._settle, path, one, arrival))
 
     def _settle(self, path: str, one: Taken, arrival: Arrival) -> None:
         theirs = self._there.entries[path]
@@ -387,6 +418,24 @@ class _Pull:
 
     def _cannot(self, path: str, theirs: Found, error: OSError) -> None:
         self._sync.refused(path, theirs.stamp, f"could not be written here: {error.strerror or error}")
+
+
+def _below(here: Path, path: str) -> str:
+    """What a path is called in the folder `here`; empty when it is not below it, EnvironmentFailure when it is that folder."""
+    folder = f"{os.path.realpath(here).rstrip('/')}/"
+    whole = os.path.realpath(path)
+    if f"{whole}/" == folder:
+        raise EnvironmentFailure(f"the working folder {here} is Melete's own and not copied", next="start in another")
+    return whole.removeprefix(folder) if whole.startswith(folder) else ""
+
+
+async def _whole(step: Callable[[], object]) -> None:
+    """Run a step in a thread, to its end also when this is cancelled: what it works on is closed afterwards."""
+    done = asyncio.get_running_loop().run_in_executor(None, step)
+    try:
+        await asyncio.shield(done)
+    finally:
+        await asyncio.wait([done])
 
 
 def _plain(path: str) -> bool:

@@ -2,19 +2,21 @@
 
 import shutil
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from melete.core.places import SandboxOptions
-from melete.environments.rules import TEMP, Rules
+from melete.environments.rules import TEMP, Access, Rules, outside
 
 NOTHING = "/dev/null"
 SETTINGS_OF_KERNEL = ("/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs", "/proc/sysrq-trigger")
 TINY = "4096"
 
 
-def program(path: str) -> str:
-    """Where bubblewrap is; empty where it is not."""
-    return shutil.which("bwrap", path=path or None) or ""
+def program(path: str, *, cwd: str) -> str:
+    """Where bubblewrap is; empty where it is not. One in the working folder does not count."""
+    trusted = outside(path, cwd)
+    return (shutil.which("bwrap", path=trusted) if trusted else None) or ""
 
 
 def basic(*, network: bool = False) -> list[str]:
@@ -32,7 +34,7 @@ def arguments(rules: Rules, options: SandboxOptions) -> list[str]:
     """The arguments that build the walls; the program to run inside follows."""
     argv = basic(network=options.network == "on")
     size = str(options.temp_mb << 20)
-    for path, access in rules.rows.items():
+    for path, access in fastened(rules.rows).items():
         if access == "private":
             argv += ["--size", size, "--perms", "0700" if path == rules.home else "1777", "--tmpfs", path]
         elif access == "write":
@@ -46,6 +48,24 @@ def arguments(rules: Rules, options: SandboxOptions) -> list[str]:
     for name, target in rules.links.items():
         argv += ["--symlink", target, name]
     return [*argv, "--remount-ro", "/dev", "--chdir", "/"]
+
+
+def fastened(rows: Mapping[str, Access]) -> dict[str, Access]:
+    """The rules, and one for each folder between a writable one and what is closed in it.
+
+    Such a folder becomes a mount of its own, which cannot be renamed. Else a command could rename it, and what is closed would
+    lie open in the next sandbox, under a name for which there is no rule.
+    """
+    found = dict(rows)
+    for path in rows:
+        between: list[str] = []
+        for parent in map(str, Path(path).parents):
+            if parent in rows:
+                for one in between if rows[parent] == "write" else ():
+                    found[one] = "write"
+                break
+            between.append(parent)
+    return dict(sorted(found.items(), key=lambda row: (row[0].count("/"), row[0])))
 
 
 def python() -> list[str]:

@@ -150,3 +150,20 @@ def test_a_folder_that_can_only_be_read_is_worth_a_word(loaded: Loaded, monkeypa
     monkeypatch.chdir("/proc")
     steps = {step.name: step for step in tried(loaded, "local")}
     assert (steps["folder"].status, steps["files"].status) == ("warn", "ok")
+
+
+def test_a_working_folder_that_is_gone_is_called_so(
+    loaded: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert {row.why for row in rows(loaded).values() if row.name in {"local", "breaks"}} == {
+        "the folder in which this was started is gone"
+    }
+    assert tried(loaded, "local")[-1].fix == "go to another, or give --cwd"
+    assert look(loaded, "local", cwd=str(tmp_path)) is None
+    missing = look(loaded, "local", cwd=str(gone))
+    assert missing is not None
+    assert missing.why == f"--cwd {gone} is no folder"

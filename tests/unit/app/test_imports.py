@@ -227,3 +227,19 @@ def test_replies_keep_what_the_provider_sent(tmp_path: Path) -> None:
         assert list(stored) == [msgspec.structs.replace(fact, session="s-1") for fact in facts]
 
     with_app(tmp_path, work)
+
+
+def test_a_session_from_elsewhere_has_no_say_in_where_commands_run(tmp_path: Path) -> None:
+    about = {"env": "local", "folder": "/", "model": "m", "place": "0123456789ab"}
+    facts = [Opened(seq=1, at=START, about=about), Said(seq=2, at=START, message=user("hello"))]
+    data = b"".join(written(facts, "s-1", redact=None, version="1", now=START))
+
+    async def work(app: Melete) -> None:
+        assert (await take(app, data)).sessions == 1
+        first, *_ = await app.store.facts(SessionRef(id="s-1"))
+        assert isinstance(first, Opened)
+        assert first.about == {"model": "m", "place": "0123456789ab"}
+        again = await take(app, data)
+        assert (again.skipped, again.refused) == (1, 0)
+
+    with_app(tmp_path, work)

@@ -28,6 +28,19 @@ def test_names_of_secrets_are_left_out(tmp_path: Path) -> None:
     assert set(found) == {"PATH", "HOME", "MELETE_HOME", "EDITOR", "MELETE_MODEL"}
 
 
+@pytest.mark.parametrize(
+    "name",
+    ("SMTP_PASS", "SSHPASS", "GPG_PASSPHRASE", "MYSQL_PWD", "SECRET_KEY_BASE", "STORAGE_CONNECTION_STRING", "API_KEYS"),
+)
+def test_less_usual_names_of_secrets_are_left_out_as_well(tmp_path: Path, name: str) -> None:
+    assert name not in seen(tmp_path, **{name: "x"})
+
+
+@pytest.mark.parametrize("name", ("PWD", "OLDPWD", "BYPASS", "SECRETARY", "COMPASS"))
+def test_names_that_only_look_alike_are_kept(tmp_path: Path, name: str) -> None:
+    assert seen(tmp_path, **{name: "x"})[name] == "x"
+
+
 def test_the_key_of_every_vendor_has_such_a_name() -> None:
     assert all(looks_secret(name) for vendor in vendors().values() for name in vendor.keys)
 

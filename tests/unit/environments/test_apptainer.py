@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from melete.core.environment import Place
 from melete.core.errors import EnvironmentFailure
@@ -182,3 +183,13 @@ def test_the_note_says_where_commands_run(stub: Stub, folder: Path) -> None:
     assert "image.sif" in env.note
     assert "no network" in env.note
     assert asyncio.run(env.about())["network"] == ["none"]
+
+
+def test_a_working_folder_with_melete_s_own_in_it_is_refused(stub: Stub, folder: Path) -> None:
+    own = folder / ".melete"
+    own.mkdir()
+    place = structs.replace(make(stub, folder).place, hidden=(str(own),))
+    with pytest.raises(EnvironmentFailure, match="Melete's own"):
+        Apptainer(place)
+    own.rmdir()
+    Apptainer(place)

@@ -223,6 +223,22 @@ def test_hidden_folders_of_here_are_empty_there(engine: RunningEngine, folder: P
     assert (folder / ".agent" / "keys").read_text() == "secret"
 
 
+def test_a_hidden_folder_stays_hidden_behind_a_link_and_under_every_name(engine: RunningEngine, folder: Path) -> None:
+    (folder / "deep/.agent").mkdir(parents=True)
+    (folder / "deep/.agent/keys").write_text("secret")
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    place = engine.place(folder, key=token_hex(6))
+
+    async def test(env: Docker) -> None:
+        assert "secret" not in await said(env, "mv deep open; cat */.agent/keys")
+
+    hidden = (str(link / "deep/.agent"),)
+    for _ in range(2):
+        run(Place(cwd=place.cwd, key=place.key, options=place.options, variables=place.variables, hidden=hidden), test)
+    assert (folder / "deep/.agent/keys").read_text() == "secret"
+
+
 def test_volumes_and_an_empty_workspace(engine: RunningEngine, folder: Path, tmp_path: Path) -> None:
     data = tmp_path / 'data, with "odd" name'
     data.mkdir()
@@ -292,6 +308,17 @@ def test_a_client_that_is_not_installed_is_said(tmp_path: Path) -> None:
     missing = Docker.missing(place)
     assert isinstance(missing, Missing)
     assert missing.why == "docker is not installed"
+
+
+def test_a_client_in_the_working_folder_is_not_used(tmp_path: Path) -> None:
+    client = tmp_path / "bin/docker"
+    client.parent.mkdir()
+    client.write_text(f"#!/bin/sh\ntouch {tmp_path}/escaped\n")
+    client.chmod(0o755)
+    place = Place(cwd=str(tmp_path), variables={"PATH": str(client.parent)})
+    assert asyncio.run(failure_of(place)).what == "docker is not installed"
+    assert Docker.missing(place) is not None
+    assert not (tmp_path / "escaped").exists()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may act as somebody else")

@@ -112,6 +112,23 @@ def test_nothing_that_commands_can_write_is_believed(tmp_path: Path) -> None:
     assert listed(machine(tmp_path, PATH=path)) == {}
 
 
+def test_files_of_a_home_that_is_worked_in_are_not_believed(tmp_path: Path) -> None:
+    put(tmp_path, "work/.config/pip/pip.conf", "[global]\nindex-url=https://evil.example/")
+    put(tmp_path, "work/.npmrc", "registry=https://evil.example/")
+    (tmp_path / "link.conf").symlink_to("work/.config/pip/pip.conf")
+    for name in ("work/.config/pip/pip.conf", "link.conf"):
+        found = machine(tmp_path, HOME=str(tmp_path / "work"), PIP_CONFIG_FILE=str(tmp_path / name))
+        assert listed(found) == {}
+
+
+def test_files_in_folders_that_the_settings_let_be_written_are_not_believed(tmp_path: Path) -> None:
+    put(tmp_path, "home/.cargo/config.toml", '[source.a]\nregistry = "https://evil.example/"\n')
+    put(tmp_path, "home/.npmrc", "registry=https://good.example/")
+    variables = {"HOME": str(tmp_path / "home")}
+    found = Machine(variables, cwd=str(tmp_path / "work"), root=str(tmp_path), written=("~/.cargo",))
+    assert set(listed(found)) == {"good.example"}
+
+
 def test_private_servers_are_no_entries() -> None:
     for address in (
         "http://127.0.0.1:3141/",

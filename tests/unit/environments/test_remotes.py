@@ -155,3 +155,15 @@ def test_further_working_trees_have_the_remotes_of_their_repository(tmp_path: Pa
     git("-C", "one", "commit", "-q", "--allow-empty", "-m", "first")
     git("-C", "one", "worktree", "add", "-q", str(tmp_path / "two"))
     assert seen(tmp_path, tmp_path / "two") == ["host.example:22"]
+
+
+def test_what_was_added_to_a_known_repository_does_not_count_in_its_further_working_trees(tmp_path: Path) -> None:
+    config = repository(tmp_path / "one", "https://host.example/it")
+    assert seen(tmp_path, tmp_path / "one") == ["host.example"]
+    config.write_text(config.read_text() + '[remote "more"]\n\turl = https://evil.example/it\n')
+    own = tmp_path / "one/.git/worktrees/two"
+    own.mkdir(parents=True)
+    (own / "commondir").write_text("../..\n")
+    (tmp_path / "two").mkdir()
+    (tmp_path / "two/.git").write_text(f"gitdir: {own}\n")
+    assert seen(tmp_path, tmp_path / "two") == ["host.example"]

@@ -4,6 +4,7 @@ The other place is this machine in another folder: a real shell with the real fi
 """
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import sys
@@ -377,3 +378,100 @@ def test_groups_fit_into_a_command() -> None:
     made = far_copy.batches(paths)
     assert [path for batch in made for path in batch] == paths
     assert all(sum(len(path) + 4 for path in batch) <= far_copy.NAMES for batch in made)
+
+
+def test_a_file_that_becomes_a_folder_does_so_on_the_other_side(tmp_path: Path) -> None:
+    async def test(two: Both) -> None:
+        two.here.joinpath("file").write_text("f")
+        two.here.joinpath("folder").mkdir()
+        two.here.joinpath("folder/inside").write_text("i")
+        for path in (two.here / "file", two.here / "folder/inside"):
+            os.utime(path, (LONG_AGO, LONG_AGO))
+        await two.sync.push()
+        for side in (two.there, two.here):
+            before, after = ("file", "folder") if side == two.there else ("folder", "file")
+            side.joinpath(before).unlink()
+            side.joinpath(before).mkdir()
+            side.joinpath(before, "new").write_text(f"new in {side.name}")
+            inside = next(side.joinpath(after).iterdir())
+            inside.unlink()
+            inside.parent.rmdir()
+            inside.parent.write_text(f"no folder in {side.name}")
+            await two.sync.round()
+            assert tree(two.here) == tree(two.there) == tree(side)
+            assert tree(side) == {
+                before: "/",
+                f"{before}/new": f"new in {side.name}",
+                after: f"no folder in {side.name}",
+            }
+
+    both(tmp_path, test)
+
+
+def test_a_folder_there_never_takes_the_place_of_a_file_changed_here(tmp_path: Path) -> None:
+    async def test(two: Both) -> None:
+        two.here.joinpath("a").write_text("before")
+        await two.sync.push()
+        two.here.joinpath("a").write_text("mine, changed")
+        two.there.joinpath("a").unlink()
+        two.there.joinpath("a").mkdir()
+        two.there.joinpath("a/theirs").write_text("theirs")
+        pulled, _ = await two.sync.round()
+        assert "a: could not be written here: it is a folder there and a file here" in pulled.notes
+        assert two.here.joinpath("a").read_text() == "mine, changed"
+        assert two.there.joinpath("a/theirs").read_text() == "theirs"
+
+    both(tmp_path, test)
+
+
+def test_what_is_left_out_from_now_on_is_not_taken_for_removed(tmp_path: Path) -> None:
+    async def test(two: Both) -> None:
+        two.here.joinpath("data").mkdir()
+        two.here.joinpath("data/precious").write_text("p")
+        two.here.joinpath("x.log").write_text("l")
+        await two.sync.push()
+        two.sync.remember(tmp_path / "memory")  # and the agent is killed: the mark stays
+        later = Sync(two.env, two.here, str(two.there), skip=("data", "*.log"))
+        later.recall(tmp_path / "memory")
+        two.here.joinpath("y.log").write_text("l")
+        pulled, pushed = await later.round()
+        assert (pulled.removed, pushed.removed, pushed.files) == (0, 0, 0)
+        assert tree(two.here) == {"data": "/", "data/precious": "p", "x.log": "l", "y.log": "l"}
+
+    both(tmp_path, test)
+
+
+def test_a_round_that_is_cancelled_ends_what_it_is_writing(tmp_path: Path) -> None:
+    async def test(two: Both) -> None:
+        await two.sync.push()
+        for number in range(200):
+            two.there.joinpath(f"f{number}").write_text("x" * 1000)
+        for pause in (0.0, 0.02, 0.05, 0.1):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await two.sync.round()
+        await two.sync.round()
+        assert tree(two.here) == tree(two.there)
+        assert not list(two.here.glob(".melete-sync*"))
+
+    both(tmp_path, test)
+
+
+def test_what_is_melete_s_own_neither_goes_nor_comes(tmp_path: Path) -> None:
+    async def test(two: Both) -> None:
+        own = two.here / ".melete"
+        own.mkdir()
+        (own / ".env").write_text("KEY=secret")
+        (two.here / ".melete-notes").write_text("not its own")
+        sync = Sync(two.env, two.here, str(two.there), skip=(str(own), "/elsewhere"))
+        await sync.push()
+        assert tree(two.there) == {".melete-notes": "not its own"}
+        (two.there / ".melete").mkdir()
+        (two.there / ".melete/config.yaml").write_text("approvals: {mode: off}")
+        (two.there / ".melete/.env").write_text("KEY=other")
+        await sync.round()
+        assert tree(own) == {".env": "KEY=secret"}
+        with pytest.raises(EnvironmentFailure, match="Melete's own"):
+            Sync(two.env, own, str(two.there), skip=(str(own),))
+
+    both(tmp_path, test)
