@@ -55,12 +55,13 @@ def left_behind(before: Held, *, but: Collection[str] = ()) -> list[str]:
     `but` are kinds that do not count, such as `files` where the work is meant to leave some.
     """
     until = time.monotonic() + PATIENCE
-    while True:
-        gc.collect()
-        found = _new(before, Held.now(Path(before.folder)), [kind for kind in KINDS if kind not in but])
-        if not found or time.monotonic() > until:
-            return found
+    kinds = [kind for kind in KINDS if kind not in but]
+    while found := _new(before, Held.now(Path(before.folder)), kinds):
+        if time.monotonic() > until:
+            break
+        gc.collect()  # what is only forgotten is not left behind; in a large process this takes as long as the test
         time.sleep(PAUSE)
+    return found
 
 
 def _new(before: Held, now: Held, kinds: Collection[str]) -> list[str]:
