@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from secrets import token_hex
+from typing import ClassVar
 
 GROUPS = Path("/sys/fs/cgroup")
 CLEARING = 2.0
@@ -17,12 +18,18 @@ MEGABYTE = 1 << 20
 class Group:
     """A control group that bounds the number of processes, for an administrator's sandbox: the usual limit does not bind one."""
 
+    _kept: ClassVar[set[Path]] = set()
+    """Groups that were still in use when they were given up."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
 
     @classmethod
     def made(cls, processes: int) -> "Group | None":
-        """A new one, or None where this machine does not let us. What agents left that were killed is removed."""
+        """A new one, or None where this machine does not let us. What was left by agents and starts that were killed is removed."""
+        for path in tuple(cls._kept):
+            if _removed(path):
+                cls._kept.discard(path)
         for top in (GROUPS / "pids", GROUPS):
             _tidy(top)
             path = top / f"melete-{os.getpid()}-{token_hex(4)}"
@@ -47,28 +54,32 @@ class Group:
         return True
 
     async def aclose(self) -> None:
-        """Remove it once what was in it is gone."""
+        """Remove it once what was in it is gone; what takes the kernel long is left for later."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CLEARING
-        while True:
-            try:
-                self._path.rmdir()
-            except FileNotFoundError:
+        while not _removed(self._path):
+            if loop.time() > until:
+                self._kept.add(self._path)
                 return
-            except OSError:
-                if loop.time() > until:
-                    return  # something in it cannot be killed: the kernel removes neither
-                await asyncio.sleep(0.005)
-            else:
-                return
+            await asyncio.sleep(0.005)
+
+
+def _removed(path: Path) -> bool:
+    """Whether a group is gone; it stays while a process is in it."""
+    try:
+        path.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _tidy(top: Path) -> None:
     """Remove the groups whose agents are gone; one that something still runs in stays."""
     for path in top.glob("melete-*"):
         if not Path("/proc", path.name.split("-")[1]).exists():
-            with contextlib.suppress(OSError):
-                path.rmdir()
+            _removed(path)
 
 
 class Disk:

@@ -210,7 +210,7 @@ def test_the_command_prints_units_for_the_home_that_is_in_force(own_home: Path, 
     assert "/no/such/folder" not in service["Environment"][1]
     assert "relative" not in service["Environment"][1]
     assert "k" * 40 not in done.stdout + done.stderr
-    assert "set in this shell only: MELETE_SERVER_KEY; the service reads ~/.melete/.env" in done.stderr
+    assert "set in this shell only: MELETE_ENV, MELETE_SERVER_KEY; the service reads ~/.melete/.env" in done.stderr
     words = [word.strip('"') for word in service["ExecStart"][0].removeprefix(":").split(" ")]
     asked = subprocess.run([*words, "--help"], capture_output=True, text=True, timeout=60, check=True)
     assert "Serve the HTTP API" in asked.stdout

@@ -1,5 +1,6 @@
 """Commands that want out get nothing, whoever runs the agent and whichever walls there are. The attempts stand in `hostile.py`."""
 
+import atexit
 import functools
 import json
 import os
@@ -22,7 +23,6 @@ ABLE = (
     "import os, subprocess, sys, melete.environments.sandbox;"
     " subprocess.run([os.path.realpath(sys.executable), '-c', ''], check=True)"
 )
-PATHS = [str(Path(melete.__file__).parents[1]), str(Path(msgspec.__file__).parents[1])]
 USERS = ("administrator", "user") if os.getuid() == 0 else ("user",)
 ALWAYS = [*hostile.SHELL, *hostile.PYTHON, "write_by_the_file_tools", "large_file", "nothing_outside_changed"]
 
@@ -31,11 +31,24 @@ def drop() -> list[str]:
     return [] if os.getuid() else ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
 
 
+@functools.cache
+def library() -> Path:
+    """A folder that every user may read, with what is tested in it: a checkout and an environment may be private ones."""
+    folder = Path(tempfile.mkdtemp(prefix="hostile-library-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for package in (melete, msgspec):
+        source = Path(package.__file__).parent
+        shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(hostile.__file__, folder / "hostile.py")
+    subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
+    return folder
+
+
 def variables(home: str) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "HOME": home,
-        "PYTHONPATH": os.pathsep.join(PATHS),
+        "PYTHONPATH": str(library()),
         "PYTHONDONTWRITEBYTECODE": "1",
     }
 
@@ -62,7 +75,7 @@ def result(user: str, walls: str) -> dict[str, str]:
     try:
         if user == "user" and os.getuid() == 0:
             os.chown(folder, NOBODY, NOBODY)
-        argv = [*(drop() if user == "user" else []), program, hostile.__file__, walls, folder]
+        argv = [*(drop() if user == "user" else []), program, str(library() / "hostile.py"), walls, folder]
         done = subprocess.run(argv, env=variables(folder), capture_output=True, text=True, timeout=240)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
