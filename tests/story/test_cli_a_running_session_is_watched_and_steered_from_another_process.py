@@ -78,8 +78,9 @@ def test_following_a_session_whose_process_was_killed_ends(tmp_path: Path) -> No
         assert follower.stdout is not None
         while b"wait" not in follower.stdout.readline():
             pass
-        (tmp_path / "go").touch()
         run.kill()
+        run.wait(timeout=30)
+        (tmp_path / "go").touch()
         run.communicate()
         _, said = follower.communicate(timeout=30)
     assert follower.returncode == 0

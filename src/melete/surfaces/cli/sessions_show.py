@@ -123,7 +123,7 @@ async def _followed(app: Melete, ref: SessionRef, view: SessionView, *, after: i
         reader.cancel()
     for fact in await app.store.facts(ref, after=last):
         view.show(fact)
-        over = isinstance(fact, RunEnded)
+        last, over = fact.seq, isinstance(fact, RunEnded)
     if not over and last:
         err(
             f"melete: no process runs this session now; its last run has no end yet. Go on with: melete run -s {ref.id}\n"
