@@ -1,5 +1,7 @@
 """Milliseconds between the end of a reply and the next request, when the tool call between them is `true`.
 
+`--command "N={}"` measures one that changes the shell instead, so that its state has to be kept; {} is the number of the call.
+
 Runs of 50 and of 200 calls, the subjects in turns. The time that this machine needs to run `bash -c true` is measured beside each
 run and taken off. The commands are numbered (`true 1`, `true 2` …), so that no guard against loops has a say.
 """
@@ -24,7 +26,8 @@ def script(request: dict[str, Any], _: int) -> Reply | str:
     if not request.get("tools") or not asked:
         return "A title"
     wanted = int(str(asked[0]).partition("Run it ")[2].split()[0])
-    return Call("terminal", {"command": f"true {done + 1}"}) if done < wanted else "All done."
+    command = str(asked[0]).partition(" times: ")[2].format(done + 1)
+    return Call("terminal", {"command": command}) if done < wanted else "All done."
 
 
 def results(request: dict[str, Any]) -> int:
@@ -32,10 +35,10 @@ def results(request: dict[str, Any]) -> int:
     return sum(message["role"] == "tool" for message in request["messages"])
 
 
-def intervals(subject: Subject, server: ScriptedModel, *, calls: int, spawn: float) -> list[float]:
+def intervals(subject: Subject, server: ScriptedModel, *, calls: int, spawn: float, command: str) -> list[float]:
     """Milliseconds from each reply with a call to the request that answers it, the process itself taken off."""
     before = len(server.requests)
-    ran = run(subject.talk(f"Run it {calls} times"), env=subject.env, cwd=subject.cwd)
+    ran = run(subject.talk(f"Run it {calls} times: {command}"), env=subject.env, cwd=subject.cwd)
     if "All done." not in ran.output:
         raise RuntimeError(f"{subject.name} did not finish: {ran.output[-500:]}")
     steps: dict[int, int] = {}  # results in the request → its number; a review at the end repeats the last one
@@ -52,6 +55,7 @@ def main() -> None:
     """Measure and print."""
     made = parser(__doc__ or "", rounds=3)
     made.add_argument("--calls", type=int, nargs="+", default=[50, 200], help="tool calls in a run")
+    made.add_argument("--command", default="true {}", help="what each call runs; {} is its number")
     options = made.parse_args()
     found = chosen(options)
     taken: dict[tuple[str, int], list[list[float]]] = {}
@@ -59,13 +63,13 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as root, ScriptedModel(script) as server:
         subjects = [make(name, Path(root), program=path, base_url=server.base_url) for name, path in found.items()]
         for subject in subjects:
-            intervals(subject, server, calls=2, spawn=0.0)  # not counted: the first start
+            intervals(subject, server, calls=2, spawn=0.0, command=options.command)  # not counted: the first start
         for turn in range(options.rounds):
             say(f"round {turn + 1} of {options.rounds}")
             for calls in options.calls:
                 for subject in subjects:
                     spawns.setdefault(subject.name, []).append(spawn := spawn_seconds())
-                    each = intervals(subject, server, calls=calls, spawn=spawn)
+                    each = intervals(subject, server, calls=calls, spawn=spawn, command=options.command)
                     taken.setdefault((subject.name, calls), []).append(each)
     took = by_name(list(found), lambda name: median(spawns[name]) * 1000)
     baseline = Row(what="taken off: bash -c true, median", unit="ms", values=took, less_is_better=None)

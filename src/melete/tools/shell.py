@@ -30,6 +30,20 @@ _DEFINES = re.compile(r"\b(?:eval|source|alias|function)\b|\(\s*\)|(?:^|[;&|(\s]
 """What may make later words do so."""
 
 
+_QUOTED = re.compile(r"'[^']*'|\"[^\"\\$`]*\"")
+_PARTS = re.compile(r"[;&|\n]+")
+_NAME = re.compile(r"[A-Za-z0-9_./+-]+")
+_OPEN = frozenset("$`(){}\\!#'\"")
+"""What may hold more than meets the eye."""
+_BUILTIN = re.compile(
+    r"[.:]|alias|bg|bind|break|builtin|caller|case|cd|command|comp(?:gen|lete|opt)|continue|coproc|declare|dirs|disown|do|done"
+    r"|elif|else|enable|esac|eval|exec|export|fc|fg|fi|for|function|getopts|hash|help|history|if|in|jobs|let|local|logout"
+    r"|mapfile|popd|printf|pushd|read(?:array|only)?|return|select|set|shift|shopt|source|suspend|then|times?|trap|typeset"
+    r"|ulimit|umask|unalias|unset|until|wait|while"
+)
+"""What the shell does itself and what may change it, or goes on with a command that may."""
+
+
 class Ran(Struct, frozen=True, kw_only=True):
     """How a command ended, the folder in which the next one begins (empty: the working folder), and what is to be said."""
 
@@ -58,6 +72,7 @@ class Shell:
         self._running: set[int] = set()
         self._void: list[int] = []
         self._always_look = False
+        self._fresh = True
 
     async def run(self, env: Environment, command: str, *, workdir: str = "", timeout: float) -> Ran:
         """Run a command with the state of the last one; `workdir` holds for this one alone. Raises EnvironmentFailure."""
@@ -143,11 +158,12 @@ class Shell:
         self, env: Environment, command: str, number: int, *, workdir: str, timeout: float, looks: bool
     ) -> Completed:
         data = command.encode("utf-8", "replace") if len(command) > IN_ONE_ARGUMENT // 4 else b""
+        names = plain(command)
         stdin, given, word = (data, [], '"$(cat)"') if len(data) > IN_ONE_ARGUMENT else (b"", [command], '"$1"')
         temp = await env.temp()
         programs = (self._program,) if self._program else SHELLS
         for program in programs:
-            script = self._script(temp, program, number, home=env.cwd, away=workdir != "", looks=looks)
+            script = self._script(temp, program, number, home=env.cwd, away=workdir != "", looks=looks, names=names)
             argv = [program, "-c", script.replace(shelltext.COMMAND, word, 1), program, *given]
             try:
                 done = await env.exec(argv, stdin=stdin, cwd=workdir or self._folder(), timeout=timeout)
@@ -157,6 +173,7 @@ class Shell:
                 continue
             self._program = program
             self._always_look |= program == SHELLS[1]
+            self._fresh = self._fresh and bool(names)
             return done
         raise AssertionError("the last shell returns or raises")
 
@@ -166,14 +183,17 @@ class Shell:
             await self.run(env, ":", timeout=LONGEST_START)
         return self._program
 
-    def _script(self, temp: str, program: str, number: int, *, home: str, away: bool, looks: bool) -> str:
+    def _script(
+        self, temp: str, program: str, number: int, *, home: str, away: bool, looks: bool, names: Sequence[str] = ()
+    ) -> str:
         values = self._values(temp, number, away=away)
         values |= {"HOME": shlex.quote(home), "KEEP": shlex.quote(self.cwd)}
-        old = ""
+        old, sh = "", program == SHELLS[1]
         if number % shelltext.EVERY == 0:
             last = number - shelltext.KEPT
             old = " ".join(map(str, range(max(last - 2 * shelltext.EVERY, 1), last)))
-        return shelltext.script(program, values, old=old, look=looks or program == SHELLS[1])
+        names = () if sh else names
+        return shelltext.script(program, values, old=old, look=looks or sh, names=names, fresh=self._fresh)
 
     def _values(self, temp: str, number: int, *, away: bool) -> dict[str, str]:
         return {
@@ -194,6 +214,19 @@ class Shell:
             return  # the shell was replaced or killed, or the environment began anew
         self.cwd = data.decode("utf-8", "surrogateescape")
         self._void = [n for n in self._void if n > number]
+
+
+def plain(command: str) -> tuple[str, ...]:
+    """The programs of a command that starts programs and does nothing else, so that the shell is afterwards as it was.
+
+    Empty for all others, and where it is not certain: what expands, groups or assigns, or is a part of the shell.
+    """
+    bare = _QUOTED.sub("\0", command)
+    words = [part.split() for part in _PARTS.split(bare)]
+    names = tuple(dict.fromkeys(part[0] for part in words if part))
+    if "<<" in bare or not _OPEN.isdisjoint(bare):
+        return ()
+    return names if all(_NAME.fullmatch(name) and not _BUILTIN.fullmatch(name) for name in names) else ()
 
 
 def shell_of(ctx: ToolContext) -> Shell:

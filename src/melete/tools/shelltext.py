@@ -10,7 +10,7 @@ options, the mask of new files and the folder. The options that decide when a sc
 `-x`, `-v`, `-n`, `pipefail`) end with the command that set them. In sh: exported variables, the mask and the folder.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 COMMAND = "{COMMAND}"
@@ -131,11 +131,26 @@ done;
 command -p rm -f "$@" < /dev/null > /dev/null 2>&1 &
 """
 
+_PLAIN = r"""
+__melete_p=1;
+for __melete_n in {NAMES}; do
+  if builtin declare -F -- "$__melete_n" || [[ ${BASH_ALIASES[$__melete_n]+1} ]]; then __melete_p=; fi;
+done > /dev/null 2>&1;
+if [[ $__melete_p ]]; then builtin unset -v __melete_p __melete_n; eval "$__melete_c"; exit; fi;
+builtin unset -v __melete_p __melete_n;
+"""
+
+_BASH_BEGIN_LATE = r"""
+__melete_n=$(builtin umask); builtin umask 077; : >> {STATE}.{NUMBER}; builtin umask "$__melete_n"; unset -v __melete_n;
+"""
+
 _ROUND = r"""
 __melete_c={COMMAND};
 set --;
+{FIRST}
 {SAVE}
 {RESTORE}
+{THEN}
 trap '{ [ -n "${__melete_s-}" ] || __melete_save; } 2> /dev/null' EXIT;
 eval "$__melete_c";
 { set -- $?; __melete_save; } 2> /dev/null;
@@ -150,17 +165,32 @@ def restore(program: str, values: Mapping[str, str], *, saved: bool) -> str:
     return _filled(text, {"BEGIN": _filled(begin, values) if saved else "", **values})
 
 
-def script(program: str, values: Mapping[str, str], *, old: str, look: bool) -> str:
+def script(
+    program: str, values: Mapping[str, str], *, old: str, look: bool, names: Sequence[str] = (), fresh: bool = False
+) -> str:
     """One line that restores, runs what stands at `COMMAND` and leaves the state: messages count the command's own lines.
 
-    `look` says that STATE.N.cwd will be wanted, `old` has the numbers of states that are not needed any more.
+    `look` says that STATE.N.cwd will be wanted, `old` has the numbers of states that are not needed any more. `names` are the
+    programs of a command that leaves the state as it is unless one of them is a function or an alias: then nothing is left
+    behind. `fresh` says that there is no state yet.
     """
     more = {
         "CLEAN": _filled(_CLEAN, {"OLD": old, **values}) if old else "",
         "LEFT": ">> " + _filled("{STATE}.{NUMBER}.cwd", values) if look else "> /dev/null",
     }
     save = _filled(_SH_SAVE if program == "sh" else _BASH_SAVE, {**more, **values})
-    return _flat(_ROUND).replace("{RESTORE}", restore(program, values, saved=True)).replace("{SAVE}", save)
+    plain = _filled(_PLAIN, {"NAMES": " ".join(names)}) if names else ""
+    late = bool(plain) and not fresh
+    parts = {
+        "{FIRST}": plain if fresh else "",
+        "{THEN}": plain + _filled(_BASH_BEGIN_LATE, values) if late else "",
+        "{RESTORE}": restore(program, values, saved=not late),
+        "{SAVE}": save,
+    }
+    text = _flat(_ROUND)
+    for name, part in parts.items():
+        text = text.replace(name, part)
+    return text
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

@@ -71,14 +71,20 @@ class Context:
 
 @asynccontextmanager
 async def context(
-    folder: Path, *, path: str = PATH, owner: str = "me", on_files: bool = False, where: str = "local"
+    folder: Path,
+    *,
+    path: str = PATH,
+    owner: str = "me",
+    on_files: bool = False,
+    where: str = "local",
+    more: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Context]:
     """A context whose processes have ended when the block ends; its sessions are in memory, or `on_files` below the folder.
 
-    Commands run on this machine, or behind walls where `where` is "sandbox".
+    Commands run on this machine, or behind walls where `where` is "sandbox", and see the variables `more`.
     """
     clock = ManualClock(datetime(2026, 1, 1, 12, tzinfo=UTC), step=0.001)
-    variables = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8"}
+    variables = {"PATH": path, "HOME": str(folder), "LC_ALL": "C.UTF-8", **(more or {})}
     env = (
         Sandbox(Place(cwd=str(folder), variables=variables, options=SandboxOptions(network="off"), key=token_hex(6)))
         if where == "sandbox"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from melete.tools.process import process
+from melete.tools.shell import plain
 from melete.tools.terminal import terminal
 from tests.unit.tools.context import Context, call, within
 
@@ -293,3 +294,62 @@ def test_with_sh_alone_the_folder_and_exported_variables_last(tmp_path: Path, pr
         assert "cwd" not in await run(ctx, ":")
 
     within(tmp_path, test, path=str(tools))
+
+
+PLAIN = ("true 1", "ls -la", "pytest -q 2>&1 | tail -20", "git commit -m 'a $b (c)'", 'a "b c";b&d\ne', "echo x >> f")
+NOT_PLAIN = (
+    *(
+        "cd x && ls",
+        "A=1 make",
+        'echo "$x"',
+        "'cd' /",
+        "c'd' /",
+        '"cd" /',
+        "2>f cd /",
+        "> f cd /",
+        "if true; then cd /; fi",
+    ),
+    *(
+        "ls # c",
+        "echo 'a' \"b",
+        "cat <<E\ncd\nE",
+        "ls $(pwd)",
+        "{ ls; }",
+        "(ls)",
+        "\\cd /",
+        "! ls",
+        "echo x;\ncd /",
+        ". f",
+    ),
+    *("", "  ", "ls | read x", "time ls", "export A", "echo `ls`", "f() { ls; }", "ls && unset x"),
+)
+
+
+def test_only_a_command_that_cannot_change_the_shell_is_plain() -> None:
+    assert [command for command in PLAIN if not plain(command)] == []
+    assert [command for command in NOT_PLAIN if plain(command)] == []
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_plain_command_that_is_a_function_or_an_alias_may_change_the_shell(tmp_path: Path, where: str) -> None:
+    async def test(ctx: Context) -> None:
+        assert (await run(ctx, "exit 3"))["exit_code"] == 3
+        assert (await run(ctx, "no-such-program"))["exit_code"] == 127
+        (tmp_path / "lib").write_text("use() { chosen=$1; cd /; }\nalias pick='chosen=picked; :'\n")
+        await run(ctx, f". {tmp_path}/lib; umask 027; shopt -s nullglob; set -o allexport")
+        assert (await run(ctx, "use one"))["cwd"] == "/"
+        assert await said(ctx, 'pwd; echo "$chosen"; umask; echo *.none; env | grep -c __melete') == "/\none\n0027\n\n0"
+        assert await said(ctx, "pwd") == "/"
+        await run(ctx, "pick it")
+        assert await said(ctx, 'echo "$chosen"; shopt -q nullglob && [[ -o allexport ]] && echo on') == "picked\non"
+        assert await said(ctx, "env | grep -c __melete; true") == "0"
+
+    within(tmp_path, test, where=where)
+
+
+def test_a_function_that_the_environment_brings_may_change_the_shell(tmp_path: Path) -> None:
+    async def test(ctx: Context) -> None:
+        await run(ctx, "load gcc")
+        assert await said(ctx, 'echo "$loaded"') == "gcc"
+
+    within(tmp_path, test, more={"BASH_FUNC_load%%": "() { loaded=$1; }"})
