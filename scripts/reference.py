@@ -24,6 +24,7 @@ from melete.app.keys import Key
 from melete.app.plugins import BUILT_IN, registry
 from melete.core import event
 from melete.core.tool import Tool, Toolset
+from melete.security.commands import ASKED, FORBIDDEN
 from melete.surfaces.api import openapi
 from melete.surfaces.api.route import HEADERS, Route
 from melete.surfaces.api.routes import ROUTES
@@ -394,6 +395,40 @@ def _code(text: str) -> str:
     return f"<code>{_cell(html.escape(text, quote=False))}</code>" if "|" in text else f"`{text}`"
 
 
+# ---- the command rules ---------------------------------------------------------------------------
+
+
+def policy() -> str:
+    """Every rule about shell commands, with its reason and an example."""
+    lines = [
+        "# Command rules",
+        "",
+        "A shell command is read as what it would run: every program with its arguments, also behind wrappers, variables, decoders",
+        "and nested shells. The first rule that fits decides. What cannot be told from the text asks, as `undecided`.",
+    ]
+    for title, about, rules in (
+        ("Forbidden", "Nobody can allow these: no setting, mode or grant.", FORBIDDEN),
+        (
+            "Asked",
+            "A person must allow these. Where the last column says so, a sandbox makes them harmless and nobody is asked.",
+            ASKED,
+        ),
+    ):
+        lines += [
+            "",
+            f"## {title}",
+            "",
+            about,
+            "",
+            "| Rule | What it does | Example | In a sandbox |",
+            "|---|---|---|---|",
+        ]
+        for rule in rules:
+            example = _code(rule.example.replace("\n", "⏎"))
+            lines.append(f"| `{rule.id}` | {_cell(rule.reason)} | {example} | {'allowed' if rule.contained else ''} |")
+    return "\n".join(lines)
+
+
 # ---- the pages -----------------------------------------------------------------------------------
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -401,6 +436,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": setting_keys,
     "events.md": events,
     "tools.md": tools,
+    "policy.md": policy,
     "api.md": api,
 }
 

@@ -61,7 +61,7 @@ def _ask(words: str, results: Sequence[Any]) -> Reply:
     """`ask`: a call that needs a person's approval."""
     if results:
         return Say(text="Denied." if "denied" in _text(results[-1]) or "refused" in _text(results[-1]) else "Removed.")
-    return Call("terminal", {"command": "rm -rf build"})
+    return Call("terminal", {"command": "find build -delete"})
 
 
 def _work(words: str, results: Sequence[Any]) -> Reply:

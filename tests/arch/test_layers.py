@@ -28,7 +28,7 @@ THIRD_PARTY = {  # which rooms a dependency may be used in; None is everywhere
     "click": {"surfaces"},
     "rich": {"surfaces"},
     "fastjsonschema": {"app"},
-    "h11": {"environments", "models", "surfaces"},
+    "h11": {"environments", "models", "net", "surfaces"},
     "markdown_it": {"app"},  # in the readable forms of an export
     "daytona": {"environments"},  # in one file each, which is loaded when a sandbox is made
     "modal": {"environments"},

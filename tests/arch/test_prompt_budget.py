@@ -1,4 +1,4 @@
-"""What every conversation pays before its first word: the default system prompt and the schemas of the ten tools."""
+"""What every conversation pays before its first word: the default system prompt and the schemas of the tools."""
 
 import asyncio
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.talking import talk
 LIMIT = 9_500
 TOOLS = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
-    "execute_code",
+    "execute_code", "web_extract",
 ]  # fmt: skip
 
 

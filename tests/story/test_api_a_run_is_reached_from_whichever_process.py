@@ -63,7 +63,7 @@ def test_a_run_of_a_terminal_is_cancelled(server: Served) -> None:
 def test_a_question_of_a_terminal_is_answered_through_the_api(server: Served) -> None:
     with Screen(["chat"], cwd=server.home, model=server.model, more=server.variables(TERM="xterm")) as screen:
         screen.type("ask me\r")
-        screen.read_until("rm -rf build")
+        screen.read_until("find build -delete")
         (waiting,) = wait_until(lambda: server.client.get("/v1/runs", params={"status": "waiting"}).json()["data"])
         question = server.status(waiting["id"])["questions"][0]["id"]
         path = f"/v1/runs/{waiting['id']}/answer"

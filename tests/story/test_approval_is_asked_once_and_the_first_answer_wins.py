@@ -10,7 +10,7 @@ import pytest
 from melete.app.clock import SystemClock
 from melete.app.service import inbox_message
 from melete.core.event import Answered, Asked, ToolEnded, ToolStarted
-from melete.core.policy import Verdict
+from melete.core.policy import Verdict, Whereabouts
 from melete.core.tool import Tool, ToolContext, tool
 from melete.store import open_store
 from melete.testing import Call, Say, ScriptedModel
@@ -22,7 +22,7 @@ DONE = Say("Done.")
 
 
 def danger(ran: list[str]) -> Tool:
-    def judge(arguments: Any) -> Verdict:
+    def judge(arguments: Any, _: Whereabouts) -> Verdict:
         if arguments.what == "everything":
             return Verdict(verdict="forbid", rule="all", reason="deletes everything")
         if arguments.what == "nothing":
@@ -90,7 +90,7 @@ def test_an_answer_decides(tmp_path: Path, text: str, runs: bool) -> None:
     assert ended[0].outcome == ("ok" if runs else "denied")
     assert [(fact.status, fact.value) for fact in answered] == [("accepted", text)]
     assert asked[0].question.text == "danger: deletes files"
-    assert asked[0].question.detail == '{"what": "files"}'
+    assert asked[0].question.detail == "what: files"
     if text == "not now":
         assert content(ended[0])["error"].endswith("They said: not now")
 

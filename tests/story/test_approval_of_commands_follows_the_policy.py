@@ -8,7 +8,7 @@ from melete.testing import Call, Calls, Say, ScriptedModel
 from tests.talking import content, talk
 
 CALLS = Calls([
-    Call("terminal", {"command": "rm -rf build"}),
+    Call("terminal", {"command": "find build -delete"}),
     Call("terminal", {"command": "echo fine"}),
     Call("terminal", {"command": "rm -rf / --no-preserve-root"}),
 ])  # fmt: skip

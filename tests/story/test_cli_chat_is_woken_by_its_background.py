@@ -30,7 +30,7 @@ def test_the_answer_comes_by_itself_and_what_was_typed_stays(tmp_path: Path) -> 
 
 
 def test_a_woken_run_can_be_asked_and_interrupted(tmp_path: Path) -> None:
-    risky = Call("terminal", {"command": "rm -r build"})
+    risky = Call("terminal", {"command": "find build -delete"})
     script = [BUILD, "It is building.", risky, Call("terminal", {"command": "sleep 30"}), "Never seen.", "Here."]
     with ScriptedModel(script) as model, Terminal(["chat"], model=model, cwd=tmp_path) as chat:
         chat.read_until("> ")
@@ -39,9 +39,9 @@ def test_a_woken_run_can_be_asked_and_interrupted(tmp_path: Path) -> None:
         chat.read_until("> ")
         chat.type("one line\\\r")
         chat.read_until("… ")
-        chat.read_until("rm -r build")
-        chat.read_until("[1-3] ")
-        chat.type("3\r")
+        chat.read_until("find build -delete")
+        chat.read_until("[1-4] ")
+        chat.type("4\r")
         chat.read_until("terminal sleep 30")
         chat.interrupt()
         chat.read_until("· cancelled")

@@ -5,15 +5,15 @@ from pathlib import Path
 from melete.testing import Call, ScriptedModel
 from tests.story.cli import Terminal, lines, melete
 
-REMOVE = Call("terminal", {"command": "rm -rf build"})
+REMOVE = Call("terminal", {"command": "find build -delete"})
 COLOUR = Call("clarify", {"question": "Which colour?", "choices": ["red", "green"]})
 
 
 def test_a_risky_command_runs_when_it_is_approved(tmp_path: Path) -> None:
     (tmp_path / "build").mkdir()
     with ScriptedModel([REMOVE, "Removed."]) as model, Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal:
-        asked = terminal.read_until("[1-3] ")
-        assert "rm -rf build" in asked
+        asked = terminal.read_until("[1-4] ")
+        assert "find build -delete" in asked
         terminal.type("maybe\r")
         terminal.read_until("none of the choices")
         terminal.type("once\r")
@@ -28,7 +28,7 @@ def test_a_risky_command_does_not_run_when_it_is_denied(tmp_path: Path) -> None:
         ScriptedModel([REMOVE, "Not removed."]) as model,
         Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal,
     ):
-        terminal.read_until("[1-3] ")
+        terminal.read_until("[1-4] ")
         terminal.type("n\r")
         terminal.read_until("Not removed.")
         assert terminal.end() == 0
@@ -42,7 +42,7 @@ def test_the_end_of_input_is_a_refusal(tmp_path: Path) -> None:
         ScriptedModel([REMOVE, "Not removed."]) as model,
         Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal,
     ):
-        terminal.read_until("[1-3] ")
+        terminal.read_until("[1-4] ")
         terminal.type("\x04")
         terminal.read_until("Not removed.")
         assert terminal.end() == 0
@@ -98,12 +98,12 @@ def test_a_question_that_another_terminal_answered_is_withdrawn(tmp_path: Path) 
 
 
 def test_another_terminal_sees_all_of_what_it_is_asked_to_approve(tmp_path: Path) -> None:
-    command = f"rm -rf build {'and-a-long-name/' * 20}end"
+    command = f"find build {'and-a-long-name/' * 20}end -delete"
     with (
         ScriptedModel([Call("terminal", {"command": command}), "Not removed."]) as model,
         Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal,
     ):
-        terminal.read_until("[1-3] ")
+        terminal.read_until("[1-4] ")
         (row,) = lines(melete("sessions", "list", "--json", model=model).stdout)
         (asked,) = (
             event["question"]

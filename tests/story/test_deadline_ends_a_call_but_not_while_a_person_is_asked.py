@@ -54,7 +54,7 @@ async def asks_inside(ctx: ToolContext) -> Mapping[str, Any]:
     return await ctx.call("asks", {})
 
 
-@tool(judge=lambda _: Verdict(verdict="ask", rule="r", reason="is risky"))
+@tool(judge=lambda *_: Verdict(verdict="ask", rule="r", reason="is risky"))
 async def risky(ctx: ToolContext) -> dict[str, Any]:
     """Needs approval."""
     return {"answer": "approved"}

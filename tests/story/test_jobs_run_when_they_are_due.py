@@ -49,7 +49,7 @@ def test_a_question_is_refused_because_nobody_is_there(own_home: Path) -> None:
 
 async def refused() -> None:
     script = [
-        Call("terminal", {"command": "rm -rf build"}),
+        Call("terminal", {"command": "find build -delete"}),
         Call("clarify", {"question": "Which?"}),
         Say("I did without."),
     ]

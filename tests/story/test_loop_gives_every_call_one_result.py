@@ -25,7 +25,7 @@ async def breaks(ctx: ToolContext) -> dict[str, Any]:
     raise KeyError("no such thing")
 
 
-def judge_with_a_bug(arguments: Any) -> Verdict:
+def judge_with_a_bug(*_: Any) -> Verdict:
     raise ZeroDivisionError("a rule divides by zero")
 
 

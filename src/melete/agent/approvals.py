@@ -1,20 +1,43 @@
 """Questions to a person: one state machine for every surface, and the guard that asks before a risky call. Layer 2.
 
 A question is a fact with an id. Whoever answers first decides; later answers are recorded as lost, answers to questions that
-are no longer open as expired, and silence is a refusal that says so.
+are no longer open as expired, those of somebody who was not asked as refused, and silence is a refusal that says so.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
+import msgspec
+from msgspec import Struct, structs
+
+from melete.agent import sealing
+from melete.agent.sealing import Sealed
+from melete.agent.smart import Smart
+from melete.core.errors import StoreError
 from melete.core.event import Answered, Asked, Question
 from melete.core.message import Origin, ToolCall, ToolResult
+from melete.core.policy import Decision, Grant, Grants, Scope, Verdict, Whereabouts
 from melete.core.session import InboxMessage, Session
-from melete.core.tool import Go, Refused, ToolContext
+from melete.core.tool import Act, Go, Refused, ToolContext
+from melete.security.taint import UNTRUSTED, harmless, sources
+from melete.security.visible import LONGEST, digest, measure, visible
 
-ONCE, SESSION, DENY = "once", "session", "deny"
-YES = frozenset({"once", "yes", "y", "approve", "session"})
+log = logging.getLogger("melete.approvals")
+ONCE, SESSION, ALWAYS, DENY = "once", "session", "always", "deny"
+MEANT: Final[dict[str, Scope]] = {
+    "once": "once", "yes": "once", "y": "once", "approve": "once", "session": "session", "always": "always",
+}  # fmt: skip
+UNBOUND = frozenset({
+    "sh", "bash", "dash", "zsh", "ksh", "ash", "busybox", "toybox", "env", "sudo", "su", "python", "python3", "node", "perl",
+    "ruby", "ssh",
+})  # fmt: skip
+"""Programs that alone run whatever they are given: a yes to one of them is never kept."""
+AFTER_UNTRUSTED = "after-untrusted"
+SHOWN_SCRIPT = 4_000
+"""Bytes of a script that are shown in a question; of a longer one the digest is."""
 
 
 class Desk:
@@ -25,6 +48,8 @@ class Desk:
         self._attended = attended
         self._timeout = timeout
         self._open: dict[str, asyncio.Future[str]] = {}
+        self.answered_by: dict[str, str] = {}
+        """Who answered a question, by its id."""
 
     @property
     def attended(self) -> bool:
@@ -59,6 +84,8 @@ class Desk:
         waiting = self._open.get(message.question)
         asked_before = message.question in self._session.transcript.answered
         status = "accepted" if waiting and not waiting.done() else ("lost" if asked_before else "expired")
+        if status == "accepted" and not self._was_asked(message.by):
+            status = "refused"
         if status == "accepted":
             self._open.pop(message.question, None)
         fact = Answered(question=message.question, value=message.text, status=status, by=message.by, inbox=message.id)
@@ -69,56 +96,221 @@ class Desk:
                 waiting.cancel()
             raise
         if waiting and status == "accepted" and not waiting.done():
+            self.answered_by[message.question] = f"{message.by.surface} {message.by.who}".strip() if message.by else ""
             waiting.set_result(message.text)
         return fact
 
+    def _was_asked(self, by: Origin | None) -> bool:
+        """Whether an answer comes from a person, and from the session's owner: a name that is not given is the home's owner."""
+        return by is None or (by.kind == "person" and by.who in ("", self._session.ref.owner))
+
+
+class Rules(Struct, frozen=True, kw_only=True):
+    """How risky calls are decided: fixed when the process starts, and nothing that a tool can reach."""
+
+    mode: Literal["manual", "smart", "off"] = "manual"
+    after_untrusted: Literal["ask", "allow"] = "ask"
+    home: str = ""
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    """A call that has to be asked about: why, what it would run, and the digest of all of it where a grant can be bound."""
+
+    call: ToolCall
+    verdict: Verdict
+    sealed: Sealed | None
+    detail: str
+    digest: str
+    bound: bool
+
 
 class ApprovalGuard:
-    """Lets a call through when its tool's judgement allows it or a person does."""
+    """Lets a call through when its tool's judgement allows it or a person does; one for each run.
 
-    def __init__(self, desk: Desk, *, yolo: bool, granted: set[tuple[str, str]]) -> None:
+    `session` holds the digests that were granted for the session, `lasting` those for good. Text from outside that only a call
+    inside a call has read counts to the end of the run.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        *,
+        rules: Rules,
+        session: set[str],
+        lasting: Grants | None = None,
+        smart: Smart | None = None,
+    ) -> None:
         self._desk = desk
-        self._yolo = yolo
-        self._granted = granted
+        self._rules = rules
+        self._session = session
+        self._lasting = lasting
+        self._smart = smart
+        self._inner: dict[str, None] = {}
 
     async def __call__(self, call: ToolCall, ctx: ToolContext, go: Go) -> ToolResult:
-        """Ask where the tool's judge says so; raises Refused with a reason that helps the model."""
-        verdict = ctx.tool.judge(ctx.arguments) if ctx.tool.judge else None
-        if verdict is None or verdict.verdict == "allow":
-            return await go(call)
+        """Ask where the judge or the text that was read says so; raises Refused with a reason that helps the model."""
+        verdict = self._judged(ctx)
         if verdict.verdict == "forbid":
             raise Refused(f"Forbidden, whatever the settings: {verdict.reason} ({verdict.rule}). Find another way.")
-        key = (call.name, repr(ctx.arguments))  # however the model spells the same call
-        if self._yolo or key in self._granted:
-            return await go(call)
+        if verdict.verdict == "ask":
+            ctx.decision = await self._decided(call, ctx, verdict)
+        result = await go(call)
+        if result.taint in UNTRUSTED and "/" in call.id:
+            self._inner[call.name] = None
+        return result
+
+    def _judged(self, ctx: ToolContext) -> Verdict:
+        act = _act(ctx)
+        contained = bool(getattr(ctx.env, "contained", False))
+        where = Whereabouts(cwd=act.cwd if act else ctx.env.cwd, home=self._rules.home, contained=contained)
+        verdict = ctx.tool.judge(ctx.arguments, where) if ctx.tool.judge else Verdict()
+        if verdict.verdict != "allow" or verdict.reads or self._rules.after_untrusted == "allow":
+            return verdict
+        offline = bool(getattr(ctx.env, "offline", False))
+        if harmless(ctx.tool.effect, command=act is not None, contained=contained, offline=offline):
+            return verdict
+        found = dict.fromkeys((*sources(ctx.session.messages), *self._inner))
+        if not found:
+            return verdict
+        reason = f"follows text from outside ({', '.join(found)}), which may have asked for it"
+        return Verdict(verdict="ask", rule=AFTER_UNTRUSTED, reason=reason)
+
+    async def _decided(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> Decision:
+        """Why the call may run; its arguments are sealed. Raises Refused."""
+        if self._rules.mode == "off":
+            return Decision(by="off", rule=verdict.rule, digest=digest(_written(ctx)))
+        case = await self._case(call, ctx, verdict)
+        if len(case.detail) > LONGEST:
+            raise Refused(
+                f"This needs a person's approval ({verdict.reason}, {verdict.rule}), and {len(case.detail):,} characters are "
+                f"more than can be shown whole ({LONGEST:,}). Do it in smaller steps."
+            )
+        decision = await self._granted(case) or await self._judged_by_model(case, ctx) or await self._asked(case, ctx)
+        if case.sealed:
+            text = await sealing.seal(ctx.env, case.sealed)
+            ctx.arguments = structs.replace(ctx.arguments, **{case.sealed.act.argument: text})
+        return decision
+
+    async def _case(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> Case:
+        act = _act(ctx)
+        sealed = await sealing.look(ctx.env, act) if act else None
+        whole = (ctx.env.name, call.name, verdict.rule, _written(ctx))
+        bound = sealed.bound if sealed else ()
+        granted = bound is not None and not (act and _is_bare(act.command))
+        return Case(
+            call=call,
+            verdict=verdict,
+            sealed=sealed,
+            detail=_shown(ctx, sealed),
+            digest=digest(repr((*whole, *(bound or ())))),
+            bound=granted,
+        )
+
+    async def _granted(self, case: Case) -> Decision | None:
+        """A grant of before that covers the call; one whose file cannot be read covers nothing."""
+        if not case.bound:
+            return None
+        scope: Scope | None = "session" if case.digest in self._session else None
+        try:
+            if not scope and self._lasting and await self._lasting.holds(case.digest):
+                scope = "always"
+        except StoreError as error:
+            log.warning("no lasting grant counts: %s", error)
+        return Decision(by="grant", rule=case.verdict.rule, scope=scope, digest=case.digest) if scope else None
+
+    async def _judged_by_model(self, case: Case, ctx: ToolContext) -> Decision | None:
+        """The judging model's yes, in mode `smart`; it never speaks about what follows text from outside."""
+        if self._rules.mode != "smart" or not self._smart or case.verdict.rule == AFTER_UNTRUSTED:
+            return None
+        if sources(ctx.session.messages) or self._inner:
+            return None
+        if not await self._smart.allows(ctx.session, case.verdict, case.detail):
+            return None
+        return Decision(by="smart", rule=case.verdict.rule, digest=case.digest)
+
+    async def _asked(self, case: Case, ctx: ToolContext) -> Decision:
+        verdict = case.verdict
         if not self._desk.attended:
             raise Refused(
                 f"This needs a person's approval ({verdict.reason}, {verdict.rule}) and nobody is there to give it. "
                 "Do it in a safer way, or leave it and say in your answer what is left to do."
             )
-        answer = await ctx.ask(
-            Question(
-                id=uuid4().hex[:12],
-                kind="approval",
-                text=f"{call.name}: {verdict.reason}",
-                detail=_shown(call),
-                choices=(ONCE, SESSION, DENY),
-                call=call.id,
-            )
+        lasts = (SESSION, ALWAYS) if self._lasting else (SESSION,)
+        question = Question(
+            id=uuid4().hex[:12],
+            kind="approval",
+            text=visible(f"{case.call.name}: {verdict.reason}"),
+            detail=case.detail,
+            choices=(ONCE, *(lasts if case.bound else ()), DENY),
+            call=case.call.id,
         )
+        answer = await ctx.ask(question)
         if answer is None:
             raise Refused("Nobody answered the request for approval in time, which counts as a no.")
-        if answer.strip().lower() not in YES:
-            note = "" if answer.strip().lower() in (DENY, "no", "n", "") else f" They said: {answer}"
+        said = answer.strip().lower()
+        scope = MEANT.get(said)
+        if scope is None:
+            note = "" if said in (DENY, "no", "n", "") else f" They said: {answer}"
             raise Refused(f"The person said no to this call.{note}")
-        if answer.strip().lower() == SESSION:
-            self._granted.add(key)
-        return await go(call)
+        who = self._desk.answered_by.pop(question.id, "")
+        return await self._kept(case, scope if scope in question.choices else "once", who)
+
+    async def _kept(self, case: Case, scope: Scope, who: str) -> Decision:
+        """The decision; what is to last is kept, for the session where it cannot be for good."""
+        if scope != "once":
+            self._session.add(case.digest)
+        if scope == "always" and self._lasting:
+            grant = Grant(
+                digest=case.digest,
+                tool=case.call.name,
+                shown=case.detail,
+                cwd=case.sealed.place if case.sealed else "",
+                rule=case.verdict.rule,
+                who=who,
+            )
+            try:
+                await self._lasting.add(grant)
+            except StoreError as error:
+                log.warning("a grant lasts for this session only: %s", error)
+                scope = "session"
+        return Decision(by="person", rule=case.verdict.rule, scope=scope, digest=case.digest, who=who)
 
 
-def _shown(call: ToolCall) -> str:
-    """The call's arguments with everything made visible that a terminal would hide."""
-    return "".join(c if c.isprintable() or c == "\n" else f"\\u{ord(c):04x}" for c in call.arguments)
+def _act(ctx: ToolContext) -> Act | None:
+    return ctx.tool.act(ctx, ctx.arguments) if ctx.tool.act else None
+
+
+def _written(ctx: ToolContext) -> str:
+    """The checked arguments in one form, however the model spelt them."""
+    return msgspec.json.encode(ctx.arguments, order="deterministic").decode()
+
+
+def _is_bare(command: str) -> bool:
+    return all(word.rpartition("/")[2] in UNBOUND for word in command.split())
+
+
+def _shown(ctx: ToolContext, sealed: Sealed | None) -> str:
+    """Everything that a yes would cover, as a person can read it: arguments that are not the defaults, scripts, variables."""
+    rows: list[str] = []
+    for field in structs.fields(cast("type[Struct]", type(ctx.arguments))):
+        value: Any = getattr(ctx.arguments, field.name)
+        if field.required or value != field.default:
+            rows += _row(field.name, value if isinstance(value, str) else msgspec.json.encode(value).decode())
+    if sealed:
+        rows.append(visible(f"in {sealed.place or sealed.act.cwd}"))
+        rows += [visible(note) for note in sealed.notes]
+        for script in sealed.scripts:
+            if len(script.data) <= SHOWN_SCRIPT:
+                rows += _row(script.word, script.data.decode("utf-8", "replace"))
+    return "\n".join(rows)
+
+
+def _row(name: str, value: str) -> Sequence[str]:
+    """A name and its value; the lines of a longer value stand behind a bar, so that none passes for another row."""
+    head = visible(f"{name} ({size})" if (size := measure(value)) else name)
+    if "\n" not in value:
+        return [f"{head}: {visible(value)}"]
+    return [f"{head}:", *(f"  | {line}" for line in visible(value).split("\n"))]
 
 
 def person(surface: str, who: str = "") -> Origin:

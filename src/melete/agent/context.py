@@ -9,7 +9,7 @@ from typing import Any
 
 from melete.core.event import Delta, Question, ToolProgress
 from melete.core.message import ToolCall
-from melete.core.policy import Budget
+from melete.core.policy import Budget, Decision
 from melete.core.ports import Approvals, Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, Store
 from melete.core.tool import Tool
@@ -49,6 +49,7 @@ class CallContext:
         self._parent = parent
         self.tool = tool
         self.arguments = arguments
+        self.decision: Decision | None = None
         self.env = shared.env
         self.processes = shared.processes
         self.store = shared.store

@@ -6,7 +6,7 @@ import logging
 import time
 import traceback
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,10 +17,13 @@ from melete.agent.loopwatch import LoopWatch
 from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import ToolEnded, ToolStarted
 from melete.core.message import ToolCall, ToolResult
+from melete.core.plugin import Lazy
 from melete.core.session import Session
 from melete.core.tool import Go, Guard, Output, Refused, Result, Tool, ToolError
+from melete.security.taint import UNTRUSTED, marked
 
 log = logging.getLogger("melete.dispatch")
+_scan: Lazy[Callable[[str], Sequence[Any]]] = Lazy("melete.security.threats:scan")
 LONGEST_BUG = 4_000
 """Characters of an unexpected error that the model is shown."""
 
@@ -115,7 +118,11 @@ class Dispatch(Door):
 
         async def innermost(inner: ToolCall) -> ToolResult:
             await self._shared.session.record(
-                ToolStarted(call=msgspec.structs.replace(inner, arguments=canonical), effect=ctx.tool.effect),
+                ToolStarted(
+                    call=msgspec.structs.replace(inner, arguments=canonical),
+                    effect=ctx.tool.effect,
+                    decision=ctx.decision,
+                ),
                 durable=ctx.tool.effect != "read",
             )
             ended.append(await self._effect(inner, ctx))
@@ -153,6 +160,10 @@ class Dispatch(Door):
             return await self._shared.store.spill(session.ref, f"{session.transcript.seq}-{self._spilled}-{name}", text)
 
         output, content, path = await results.shape(done, limit=tool.limit, redact=self._shared.redact, spill=spill)
+        if output.taint in UNTRUSTED:
+            found = ", ".join(dict.fromkeys(one.rule for one in _scan.load()(content)))
+            fields = marked(msgspec.json.decode(content), text=content, call=call.id, source=call.name, finding=found)
+            content = results.encode(fields)
         result = ToolResult(
             call=call.id, name=call.name, content=content, error=output.failed, taint=output.taint, images=output.images
         )

@@ -268,7 +268,7 @@ class TapedDoor(Door):
             else:
                 understood = fact.call.arguments if nested else _understood(call, fact)
                 call = msgspec.structs.replace(call, arguments=understood)
-                await self._tape.record(ToolStarted(call=call, effect=fact.effect))
+                await self._tape.record(ToolStarted(call=call, effect=fact.effect, decision=fact.decision))
 
     async def _outcome(self, part: Part) -> ToolEnded:
         """How the call ended; one that was closed because the run stopped ends as the run did."""

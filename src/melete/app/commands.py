@@ -45,6 +45,13 @@ COMMANDS: tuple[CommandDef, ...] = (
     ),
     CommandDef(name="undo", about="Go on before the last prompt, in a copy.", category="Session"),
     CommandDef(
+        name="rollback",
+        about="Put files back as they were before a turn; without N, list what there is.",
+        category="Session",
+        args_hint="[diff] [N] [force]",
+        surfaces=("cli",),
+    ),
+    CommandDef(
         name="export",
         about="Write this session into a file of HTML, Markdown or JSON lines.",
         category="Session",

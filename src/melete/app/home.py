@@ -30,6 +30,11 @@ class Home(Struct, frozen=True, kw_only=True):
         return self.root / "config.yaml"
 
     @property
+    def grants(self) -> Path:
+        """What was approved for good."""
+        return self.root / "grants.json"
+
+    @property
     def env(self) -> Path:
         """The keys, one KEY=VALUE a line."""
         return self.root / ".env"

@@ -18,6 +18,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "clarify": "melete.tools.clarify:ClarifyTools",
         "session_search": "melete.tools.sessions:SessionTools",
         "code_execution": "melete.tools.code:CodeTools",
+        "web": "melete.tools.web:WebTools",
     },
     "environments": {
         "local": "melete.environments.local:LocalEnvironment",

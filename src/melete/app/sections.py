@@ -166,13 +166,29 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What happens to calls that a person should decide."""
 
     mode: Annotated[
-        Literal["manual", "off"], Meta(description="manual asks a person; off approves what would be asked.")
+        Literal["manual", "smart", "off"],
+        Meta(
+            description="manual asks a person; smart lets the model auxiliary.approve say yes first; off approves what would be asked."
+        ),
     ] = "manual"
+    after_untrusted: Annotated[
+        Literal["ask", "allow"],
+        Meta(description="After text from outside was read: ask before what changes or sends anything, or not."),
+    ] = "ask"
     timeout: Annotated[Seconds, Meta(description="Seconds to wait for an answer; then the call is denied.")] = 300.0
     unattended: Annotated[
         Literal["deny", "wait"],
         Meta(description="Without a terminal: deny at once, or wait for an answer from another surface."),
     ] = "deny"
+
+
+class SecuritySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is taken out of texts."""
+
+    redact: Annotated[
+        Literal["auto", "known"],
+        Meta(description="auto takes out what looks like a secret; known only values that Melete was given."),
+    ] = "auto"
 
 
 class RunBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -225,6 +241,27 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     enabled: Annotated[tuple[str, ...], Meta(description="Toolsets to offer; empty offers all.")] = ()
     disabled: Annotated[tuple[str, ...], Meta(description="Toolsets or tools to leave out.")] = ()
+
+
+class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How the tools reach the web."""
+
+    search: Annotated[
+        Literal["auto", "off", "searxng", "brave", "tavily", "exa", "duckduckgo"],
+        Meta(description="The service that searches; auto takes the first of these that has an address or a key."),
+    ] = "auto"
+    search_url: Annotated[
+        str,
+        Meta(
+            description="Address of the SearXNG server, or of one that stands in for the service; it may be a private one."
+        ),
+    ] = ""
+    private_networks: Annotated[
+        tuple[str, ...],
+        Meta(description="Private networks that may be reached, such as 10.1.0.0/16; this machine and metadata never."),
+    ] = ()
+    max_size: Annotated[Size, Meta(description="The largest page or file that is fetched.")] = "10MB"
+    timeout: Annotated[Seconds, Meta(description="Seconds that fetching a page may take, redirects included.")] = 30.0
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -311,10 +348,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     daytona: DaytonaOptions = DaytonaOptions()
     apptainer: ApptainerOptions = ApptainerOptions()
     approvals: ApprovalSettings = ApprovalSettings()
+    security: SecuritySettings = SecuritySettings()
     budget: BudgetSettings = BudgetSettings()
     compaction: CompactionSettings = CompactionSettings()
     sessions: SessionSettings = SessionSettings()
     tools: ToolSettings = ToolSettings()
+    web: WebSettings = WebSettings()
     server: ServerSettings = ServerSettings()
     cron: CronSettings = CronSettings()
     telemetry: TelemetrySettings = TelemetrySettings()

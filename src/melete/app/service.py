@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from melete.agent.agent import Agent
-from melete.agent.approvals import ApprovalGuard, Desk
+from melete.agent.approvals import ApprovalGuard, Desk, Rules
 from melete.agent.budget import Budgeted, RunBudget
 from melete.agent.cachewatch import LIVES, CacheWatch
 from melete.agent.compact import Compactor
@@ -27,9 +27,12 @@ from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
 from melete.agent.prompt import build
 from melete.agent.run import Beside, Run, Start
+from melete.agent.smart import Smart
 from melete.agent.title import entitle
 from melete.app.background import IN_A_ROW, Waking, open_processes, sweep
+from melete.app.checkpoints import checkpoint_guards
 from melete.app.frame import layers, note_of, tools_of
+from melete.app.grants import GrantFile
 from melete.app.logs import log_session
 from melete.app.modelbook import notes
 from melete.app.opening import Options
@@ -99,7 +102,8 @@ class Conversation:
         self._state: dict[str, Any] = {}
         self._run: Run | None = None
         self._cancelled = False
-        self._grants: set[tuple[str, str]] = set()
+        self._grants: set[str] = set()
+        self._judge: ModelClient | None = None
         self._cheap: ModelClient | None = None
 
     async def use_model(self, name: str) -> None:
@@ -289,8 +293,7 @@ class Conversation:
             state=self._state,
         )
         watch = LoopWatch()
-        yolo = options.yolo or settings.approvals.mode == "off"
-        guards = [ApprovalGuard(desk, yolo=yolo, granted=self._grants)]
+        guards = [self._guard(desk, budget), *checkpoint_guards(self.app, self.env, start.id)]
         over = time.monotonic() + limits.seconds
         agent = Agent(
             model=Budgeted(model, budget, estimate=_estimate(session)),
@@ -312,6 +315,25 @@ class Conversation:
             complaint=options.answer.complaint if options.answer else None,
         )
         return Run(agent, session, desk, emit=self.hub.emit, start=start)
+
+    def _guard(self, desk: Desk, budget: RunBudget) -> ApprovalGuard:
+        """What asks before risky calls, as the settings of the start say."""
+        home, given = self.app.loaded.home, self.app.loaded.settings.approvals
+        rules = Rules(
+            mode="off" if self.options.yolo else given.mode,
+            after_untrusted=given.after_untrusted,
+            home=str(home.user or ""),
+        )
+        lasting = None if self.app.ephemeral else GrantFile(home.grants, clock=self.app.clock)
+        smart = Smart(partial(self._judging, budget))
+        return ApprovalGuard(desk, rules=rules, session=self._grants, lasting=lasting, smart=smart)
+
+    def _judging(self, budget: RunBudget) -> ModelClient:
+        """The model that judges calls in mode `smart`, on the run's account; raises ConfigError, NoModelError."""
+        if self._judge is None:
+            self._judge = self.app.models.model("approve")
+            self._left.append(self._judge)
+        return Budgeted(self._judge, budget, estimate=_characters)
 
 
 @asynccontextmanager
@@ -417,9 +439,11 @@ async def send(app: Melete, ref: SessionRef, message: InboxMessage, *, wait: flo
     return await app.store.send(ref, message, wait=wait)
 
 
-def inbox_message(app: Melete, kind: Kind, *, text: str = "", question: str = "", surface: str = "cli") -> InboxMessage:
+def inbox_message(
+    app: Melete, kind: Kind, *, text: str = "", question: str = "", surface: str = "cli", who: str = ""
+) -> InboxMessage:
     """A message for a session: `steer`, `queue`, `answer` (to `question`) or `cancel`."""
-    by = Origin(kind="person", surface=surface)
+    by = Origin(kind="person", who=who, surface=surface)
     return InboxMessage(id=uuid4().hex, kind=kind, text=text, question=question, by=by, at=app.clock.now())
 
 

@@ -6,11 +6,13 @@ of some are only found through `tool_search`, and a model with a small window se
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
 from melete.app.plugins import add_installed
+from melete.app.settings import Loaded
 from melete.app.wire import Melete
 from melete.core.errors import ConfigError
 from melete.core.event import ToolSchema
@@ -18,10 +20,13 @@ from melete.core.plugin import Lazy
 from melete.core.tool import Tool, Toolset
 
 _searching: Lazy[Callable[..., Tool]] = Lazy("melete.tools.find:searching")
+HANDED: Mapping[str, Lazy[Callable[[Loaded], dict[str, Any]]]] = {"web": Lazy("melete.app.web:web_parts")}
+"""What makes the arguments of toolsets that need other parts."""
 SEARCH = "tool_search"
 ALWAYS = frozenset({
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
-    "skills_list", "skill_view", "skill_manage", "skill_search", "memory", "execute_code", "delegate_task", SEARCH,
+    "skills_list", "skill_view", "skill_manage", "skill_search", "memory", "execute_code", "delegate_task",
+    "web_search", "web_extract", SEARCH,
 })  # fmt: skip
 """Tools that are never deferred, unless the window is small."""
 SHARE, MOST = 0.1, 16_000
@@ -31,7 +36,7 @@ SMALL_WINDOW = 16_384
 """Tokens up to which a window is small."""
 SMALL_LIST = 600
 """Bytes that `tool_search` may take in a small window."""
-SAVED = 3_000
+SAVED = 4_000
 """Bytes of schemas that must be saved before `tool_search` is worth its own, in a small window."""
 OWN = 1_000
 """Bytes that a person's own tools may take in a small window without being deferred."""
@@ -84,8 +89,11 @@ async def open_tools(app: Melete, stack: AsyncExitStack, *, only: Sequence[str] 
     add_installed(app.registry, "tools", names)
     tools: dict[str, Tool] = {}
     for name in names:
-        toolset: Toolset = app.registry.get("tools", name)()
-        if name in settings.disabled or not toolset.available():
+        if name in settings.disabled:
+            continue
+        handed = HANDED[name].load()(app.loaded) if name in HANDED else {}
+        toolset: Toolset = app.registry.get("tools", name)(**handed)
+        if not toolset.available():
             continue
         for tool in await stack.enter_async_context(toolset.open()):
             if tool.name in tools:

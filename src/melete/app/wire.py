@@ -65,7 +65,7 @@ class Melete:
 async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenerator[Melete]:
     """Everything wired, until the block ends; with `ephemeral` nothing is stored."""
     clock = clock_from(loaded.variables.get("MELETE_CLOCK", ""))
-    redactor = Redactor(loaded.secrets)
+    redactor = Redactor(loaded.secrets, shapes=loaded.settings.security.redact == "auto")
     hubs: dict[str, Hub] = {}
 
     listeners: list[OnFact] = []

@@ -7,6 +7,8 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
+from melete.core.policy import Verdict
+
 
 class Completed(Struct, frozen=True, kw_only=True):
     """How a command ended: `code` is None when it was killed by its deadline; `output` holds both streams in order.
@@ -202,15 +204,69 @@ class Processes(Protocol):
         ...
 
 
-class Checkpoints(Protocol):
-    """Snapshots of a working folder that a turn can be rolled back to."""
+class Shared(Protocol):
+    """What an environment may have beside the members of `Environment` when it shows files of this machine."""
 
-    async def snapshot(self, label: str) -> str:
-        """Keep the folder's state and return its id; the same state gives the same id."""
+    def on_host(self, path: str) -> str:
+        """The absolute path that this machine has for one of the environment's; empty where there is none."""
         ...
 
-    async def restore(self, id: str) -> Sequence[str]:
-        """Put the files back as they were and return the paths that changed; edits made since by a person survive as copies."""
+    def judge_file(self, path: str, *, write: bool) -> Verdict:
+        """Whether a tool may read or change the file: never what holds secrets, nor, to write, what runs by itself."""
+        ...
+
+
+class Checkpoint(Struct, frozen=True, kw_only=True):
+    """The state of a working folder before the first change of a turn. `turn` is the run's id, `number` 1 for the newest.
+
+    `label` says what was asked, `kind` whether a turn or a rollback was about to change the files. `left_out` counts files that
+    are too big or too many to be kept.
+    """
+
+    id: str
+    turn: str
+    session: str
+    label: str
+    at: datetime
+    kind: Literal["turn", "rollback"] = "turn"
+    number: int = 0
+    left_out: int = 0
+
+
+class Restored(Struct, frozen=True, kw_only=True):
+    """What a rollback did: paths below the working folder. `kept` were changed by somebody else since and stay as they are.
+
+    `undo` is the checkpoint that was made before it, to roll the rollback back.
+    """
+
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    undo: str = ""
+
+
+class Checkpoints(Protocol):
+    """Snapshots of a working folder that a turn can be rolled back to; each call raises EnvironmentFailure when it fails."""
+
+    async def before(self, turn: str, *, session: str, label: str = "") -> Checkpoint | None:
+        """Keep the folder's state before the first change of a turn; None when that turn has one already."""
+        ...
+
+    async def after(self, turn: str) -> None:
+        """Note the state that the turn has left, so that later edits by a person are known as theirs."""
+        ...
+
+    async def list(self, *, session: str = "") -> Sequence[Checkpoint]:
+        """What can be rolled back to, the newest first, of one session or of all."""
+        ...
+
+    async def diff(self, id: str, *, limit: int = 100_000) -> str:
+        """What a rollback to this checkpoint would take back, as a unified diff."""
+        ...
+
+    async def restore(self, id: str, *, force: bool = False) -> Restored:
+        """Put the files back as they were; what somebody else changed since stays, unless `force` says otherwise."""
         ...
 
 
@@ -268,7 +324,20 @@ class Missing(Struct, frozen=True, kw_only=True):
 
 
 class Explained(Protocol):
-    """What an environment may have beside the members of `Environment`; each of the three may be left out."""
+    """What an environment may have beside the members of `Environment`; each of these may be left out.
+
+    Without `contained` and `offline` nothing is taken to be behind walls.
+    """
+
+    @property
+    def contained(self) -> bool:
+        """Whether walls keep commands from all of this machine but the working folder and temporary ones."""
+        ...
+
+    @property
+    def offline(self) -> bool:
+        """Whether commands can reach no network at all."""
+        ...
 
     @property
     def note(self) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from melete.core.message import Message, Origin, ToolCall, ToolResult, Usage
+from melete.core.policy import Decision
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -141,10 +142,14 @@ class Reply(Stamp, frozen=True, kw_only=True, tag="reply"):
 
 
 class ToolStarted(Stamp, frozen=True, kw_only=True, tag="tool.started"):
-    """A call is about to run, its arguments as they were understood; on the disk before the effect."""
+    """A call is about to run, its arguments as they were understood; on the disk before the effect.
+
+    `decision` says why one that had to be asked about may run.
+    """
 
     call: ToolCall
     effect: Literal["read", "write", "outside"] = "read"
+    decision: Decision | None = None
 
 
 class ToolEnded(Stamp, frozen=True, kw_only=True, tag="tool.ended"):
@@ -175,11 +180,13 @@ class Asked(Stamp, frozen=True, kw_only=True, tag="asked"):
 
 
 class Answered(Stamp, frozen=True, kw_only=True, tag="answered"):
-    """An answer, or its absence: `accepted`, `lost` to an earlier one, `expired`, or `timeout` when nobody answered."""
+    """An answer, or its absence: `accepted`, `lost` to an earlier one, `expired`, `refused` because it came from somebody who was
+    not asked, or `timeout` when nobody answered.
+    """
 
     question: str
     value: str = ""
-    status: Literal["accepted", "lost", "expired", "timeout"] = "accepted"
+    status: Literal["accepted", "lost", "expired", "refused", "timeout"] = "accepted"
     by: Origin | None = None
     inbox: str = ""
 

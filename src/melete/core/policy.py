@@ -53,8 +53,60 @@ class Budget(Protocol):
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
-    """A judgement about a command, path, address or text: the rule that decided, and why."""
+    """A judgement about a command, path, address or text: the rule that decided, and why.
+
+    `reads` says of what is allowed that it changes nothing and sends nothing, so that it may follow any text.
+    """
 
     verdict: Literal["allow", "ask", "forbid"] = "allow"
     rule: str = ""
     reason: str = ""
+    reads: bool = False
+
+
+class Whereabouts(Struct, frozen=True, kw_only=True):
+    """What a judge has to know beside the arguments: the folder, the person's own one, and whether walls are round it."""
+
+    cwd: str = ""
+    home: str = ""
+    contained: bool = False
+
+
+Scope = Literal["once", "session", "always"]
+
+
+class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a call that had to be asked about may run: `by` a person, an earlier grant, the judging model, or the mode `off`.
+
+    `digest` stands for all that was approved: arguments, folder, scripts, variables. `who` answered, `rule` had asked.
+    """
+
+    by: Literal["person", "grant", "smart", "off"]
+    rule: str = ""
+    scope: Scope = "once"
+    digest: str = ""
+    who: str = ""
+
+
+class Grant(Struct, frozen=True, kw_only=True):
+    """A yes that lasts: `digest` is all that it covers, the rest is for people who list it."""
+
+    digest: str
+    tool: str
+    shown: str
+    cwd: str = ""
+    rule: str = ""
+    who: str = ""
+    at: str = ""
+
+
+class Grants(Protocol):
+    """The yeses that outlive a session. Both methods raise StorageError for a file that cannot be read or understood."""
+
+    async def holds(self, digest: str) -> bool:
+        """Whether this was granted."""
+        ...
+
+    async def add(self, grant: Grant) -> None:
+        """Keep a grant, on the disk when this returns."""
+        ...

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 from msgspec import Struct
 
 from melete.core.channel import Channel as Channel
+from melete.core.environment import Checkpoint as Checkpoint
 from melete.core.environment import Checkpoints as Checkpoints
 from melete.core.environment import Completed as Completed
 from melete.core.environment import Dialer as Dialer
@@ -166,19 +167,52 @@ class Ledger(Protocol):
 
 
 class Fetched(Struct, frozen=True, kw_only=True):
-    """An answer from the network: the address that it finally came from, its type and its bytes."""
+    """An answer from the network: the address that it finally came from, its type and character set as named, and its bytes."""
 
     url: str
     status: int
     media_type: str
     body: bytes
+    charset: str = ""
 
 
 class Fetcher(Protocol):
     """The one client through which tools reach the network."""
 
-    async def get(self, url: str, *, limit: int = 5_000_000, timeout: float = 30.0) -> Fetched:
-        """Fetch; raises ToolError for an address that is refused or a limit that is passed."""
+    async def get(
+        self,
+        url: str,
+        *,
+        headers: Mapping[str, str] = {},
+        body: bytes | None = None,
+        limit: int = 5_000_000,
+        timeout: float = 30.0,
+    ) -> Fetched:
+        """Fetch, with a `body` by POST; raises ToolError for an address that is refused or a limit that is passed.
+
+        `headers` go to the server that was asked, and along with redirects to that same server only.
+        """
+        ...
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A hit of a search of the web."""
+
+    title: str
+    url: str
+    text: str = ""
+
+
+class WebSearch(Protocol):
+    """A service that searches the web."""
+
+    @property
+    def name(self) -> str:
+        """Such as `searxng`."""
+        ...
+
+    async def search(self, query: str, *, limit: int) -> Sequence[Found]:
+        """At most `limit` hits, the best first; raises ToolError."""
         ...
 
 

@@ -39,7 +39,7 @@ class InboxMessage(Struct, frozen=True, kw_only=True):
 class Receipt(Struct, frozen=True, kw_only=True):
     """What became of an inbox message; `queued`: nobody runs the session now, the message waits in its inbox."""
 
-    status: Literal["accepted", "lost", "expired", "queued"]
+    status: Literal["accepted", "lost", "expired", "refused", "queued"]
     seq: int = 0
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from melete.core.event import Question, ToolSchema
 from melete.core.message import Image, Taint, ToolCall, ToolResult
-from melete.core.policy import Budget, Verdict
+from melete.core.policy import Budget, Decision, Verdict, Whereabouts
 from melete.core.ports import Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, Store
 
@@ -39,7 +39,14 @@ class Output(Struct, frozen=True, kw_only=True):
 
 
 class ToolContext(Protocol):
-    """What a running call may use; everything outside it comes from the Toolset that made the tool."""
+    """What a running call may use; everything outside it comes from the Toolset that made the tool.
+
+    `arguments` are the call's, repaired and checked: an instance of `tool.arguments`. A guard may put others in their place,
+    such as those that name a sealed copy, and notes in `decision` why the call may run.
+    """
+
+    arguments: Any
+    decision: Decision | None
 
     @property
     def env(self) -> Environment:
@@ -92,11 +99,6 @@ class ToolContext(Protocol):
         ...
 
     @property
-    def arguments(self) -> Any:
-        """The call's arguments, repaired and checked: an instance of `tool.arguments`."""
-        ...
-
-    @property
     def state(self) -> dict[str, Any]:
         """Values that tools keep between calls of one session in this process; lost when the process ends."""
         ...
@@ -124,7 +126,20 @@ class ToolContext(Protocol):
 
 Result = Mapping[str, Any] | Output
 Run = Callable[[ToolContext, Any], Awaitable[Result]]
-Judge = Callable[[Any], Verdict]
+Judge = Callable[[Any, Whereabouts], Verdict]
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    """The shell command that a call would run: `argument` is the name of the argument that holds it, `cwd` its folder.
+
+    `probe` runs a few lines with the variables and functions that the command would have, and returns what they print; empty
+    where that cannot be found out.
+    """
+
+    command: str
+    argument: str
+    cwd: str
+    probe: Callable[[str], Awaitable[bytes]]
 
 
 class Tool(Struct, frozen=True, kw_only=True):
@@ -132,7 +147,8 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     `effect` says what it may change, `parallel` whether calls may share the clock, `limit` the longest result in
     characters, `deadline` the longest run in seconds, `deferred` that the schema is shown only when asked for.
-    `judge` says of checked arguments whether the call may run, must be asked about, or is forbidden.
+    `judge` says of checked arguments whether the call may run, must be asked about, or is forbidden; `act` says which shell
+    command it would run, so that what is approved can be bound and sealed.
     """
 
     name: str
@@ -146,6 +162,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     deadline: float = 420.0
     deferred: bool = False
     judge: Judge | None = None
+    act: Callable[[ToolContext, Any], Act] | None = None
 
     @property
     def shown(self) -> ToolSchema:

@@ -7,6 +7,7 @@ that wait for their order (`scripts.waiting`) are started ahead, and a command c
 import asyncio
 import contextlib
 import os
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
@@ -34,6 +35,8 @@ from melete.environments.scripts import (
     waiting,
     wrapped,
 )
+from melete.environments.shared import SharedFiles
+from melete.security.paths import within
 
 AHEAD = 2
 ANSWER = 30.0
@@ -91,7 +94,7 @@ class ContainedHandle:
         self._client.kill()
 
 
-class Docker(ScriptedFiles, Programs):
+class Docker(SharedFiles, ScriptedFiles, Programs):
     """An `Environment` in a container; it starts with its first use. `aclose` throws it away, or stops it where it is kept."""
 
     def __init__(self, place: Place) -> None:
@@ -101,6 +104,7 @@ class Docker(ScriptedFiles, Programs):
         if not Path(self._outside).is_dir():
             raise FileNotFoundError(self._outside)
         self.place = structs.replace(place, cwd=self._outside)
+        self.share(place, self._outside)
         self._engine = Engine(self.place, self.options)
         self._variables = {os.fsencode(k): os.fsencode(v) for k, v in self._engine.variables.items()}
         self._container: Container | None = None
@@ -178,6 +182,13 @@ class Docker(ScriptedFiles, Programs):
     @property
     def _mounted(self) -> bool:
         return self.options.workspace == "mount"
+
+    def on_host(self, path: str) -> str:
+        """Where a file of the mounted working folder lies outside; empty for what is the container's own."""
+        inside = posixpath.normpath(posixpath.join(WORKSPACE, path))
+        if not self._mounted or not within(inside, WORKSPACE):
+            return ""
+        return self._outside + inside[len(WORKSPACE) :]
 
     async def _inside(self) -> Container:
         """The container, running."""

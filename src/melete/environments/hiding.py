@@ -15,9 +15,6 @@ WITHIN_SYSTEM = ("/usr/local/src", "/usr/src", "/usr/local/share")
 WHOLE = ("/", "/home", "/mnt", "/media", "/opt", "/srv", "/tmp", "/usr/local", "/var", "/var/lib", "/var/tmp")  # noqa: S108
 """Folders that hold what belongs to many: they themselves are never a working folder that may be written."""
 
-HOMES = ("/home", "/root", "/var/home", "/export/home", "/Users")
-"""Where people's homes lie; the homes that the list of users names are added."""
-
 SOCKETS = ("/run", "/var/run")
 """Where services listen, that of Docker among them."""
 
@@ -36,56 +33,6 @@ KERNEL = (
     "/proc/slabinfo", "/proc/timer_list", "/proc/vmallocinfo",
 )  # fmt: skip
 """What the kernel tells of the whole machine."""
-
-SECRETS = (
-    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store", ".netrc", "_netrc", ".npmrc",
-    ".yarnrc.yml", ".pypirc", ".git-credentials", ".config/git/credentials", ".config/gcloud", ".config/gh",
-    ".config/glab-cli", ".config/hub", ".config/op", ".config/containers/auth.json", ".config/helm", ".config/rclone",
-    ".config/sops", ".config/age", ".config/doctl", ".config/fly", ".fly", ".config/heroku", ".config/netlify",
-    ".config/vercel", ".vercel", ".config/stripe", ".config/ngrok", ".ngrok2", ".terraform.d", ".terraformrc",
-    ".config/pypoetry/auth.toml", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
-    ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".composer/auth.json",
-    ".config/composer/auth.json", ".nuget", ".config/nuget", ".pgpass", ".my.cnf", ".mylogin.cnf", ".mongorc.js",
-    ".boto", ".s3cfg", ".databrickscfg", ".snowflake", ".snowsql", ".dbt", ".huggingface", ".cache/huggingface/token",
-    ".cache/huggingface/stored_tokens", ".kaggle", ".config/kaggle", ".netlify", ".oci", ".bluemix", ".aliyun",
-    ".minikube", ".vault-token", ".vagrant.d", ".ansible", ".wakatime.cfg", ".ICEauthority", ".Xauthority", ".claude",
-    ".claude.json", ".codex", ".gemini", ".hermes", ".melete", ".config/github-copilot", ".config/anthropic",
-    ".config/openai", ".config/io.datasette.llm", ".aider.conf.yml", ".continue", ".cursor", ".env",
-)  # fmt: skip
-"""Keys, tokens and passwords, each where its program keeps them."""
-
-HISTORIES = (
-    ".bash_history", ".zsh_history", ".zsh_sessions", ".histfile", ".sh_history", ".ash_history",
-    ".local/share/fish/fish_history", ".python_history", ".node_repl_history", ".irb_history", ".psql_history",
-    ".mysql_history", ".sqlite_history", ".rediscli_history", ".mongo_history", ".dbshell", ".lesshst", ".viminfo",
-    ".local/state/nvim", ".local/share/nushell", ".config/nushell/history.txt", ".wget-hsts",
-)  # fmt: skip
-"""What a person typed: passwords and tokens are found there."""
-
-KEPT_BY_PROGRAMS = (
-    ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
-    ".config/microsoft-edge", ".config/opera", ".config/vivaldi", ".config/Slack", ".config/discord",
-    ".config/Signal", ".config/Code", ".config/VSCodium", ".config/Bitwarden", ".config/1Password",
-    ".config/keepassxc", ".local/share/keyrings", ".local/share/kwalletd", ".kde/share/apps/kwallet",
-    ".local/share/TelegramDesktop", ".purple", ".config/evolution", ".local/share/evolution", ".var/app", "snap",
-    ".electrum", ".bitcoin", ".ethereum", ".config/solana", ".cache/mozilla", ".cache/google-chrome",
-    ".cache/chromium", ".config/filezilla", ".config/remmina", ".local/share/remmina", ".pki", ".config/dconf",
-    ".dbus", ".config/pulse", ".local/share/Trash",
-)  # fmt: skip
-"""Profiles of browsers and chat programs, password stores, wallets."""
-
-DENIED = SECRETS + HISTORIES + KEPT_BY_PROGRAMS
-"""What of a home is hidden even where the home itself is shown."""
-
-RUN_AT_LOGIN = (
-    ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_aliases", ".profile", ".inputrc", ".zshrc",
-    ".zshenv", ".zprofile", ".zlogin", ".zlogout", ".kshrc", ".tcshrc", ".cshrc", ".login", ".xprofile", ".xinitrc",
-    ".xsession", ".xsessionrc", ".pam_environment", ".config/fish", ".config/autostart", ".config/systemd",
-    ".config/environment.d", ".config/plasma-workspace", ".gitconfig", ".config/git", ".vimrc", ".vim",
-    ".config/nvim", ".emacs", ".emacs.d", ".tmux.conf", ".local/bin", ".cargo/bin", "bin", "go/bin",
-)  # fmt: skip
-"""What runs by itself outside when a person logs in or starts a program: it can be read but not changed when a home is the
-working folder."""
 
 GIT_SETTINGS = (".gitconfig", ".config/git/config", ".config/git/ignore", ".config/git/attributes")
 """Who a person is to git, and what they ignore; a file with a token in it is not shown."""

@@ -17,9 +17,10 @@ from melete.environments.child import Child, Launched, Spec
 from melete.environments.content import entry, file_stat, read_from, write_to
 from melete.environments.host import launch
 from melete.environments.running import CANCEL_GRACE, Programs
+from melete.environments.shared import SharedFiles
 
 
-class LocalEnvironment(Programs):
+class LocalEnvironment(SharedFiles, Programs):
     """An `Environment` on this machine. `place.variables` is all that commands see of the environment.
 
     A program that a command leaves behind on purpose (`server &`) outlives the command and ends with the environment; one
@@ -31,6 +32,7 @@ class LocalEnvironment(Programs):
         self._home = place.variables.get("HOME", "")
         cwd = place.cwd
         self._cwd = self._resolve_from("/", cwd) if cwd.startswith(("/", "~")) else str(Path(cwd).absolute())
+        self.share(place, self._cwd)
         self._variables = {os.fsencode(name): os.fsencode(value) for name, value in place.variables.items()}
         self._left: set[int] = set()
         self._temp = ""
@@ -108,6 +110,10 @@ class LocalEnvironment(Programs):
         self._left.clear()
         if self._temp:
             await asyncio.to_thread(shutil.rmtree, self._temp, ignore_errors=True)
+
+    def on_host(self, path: str) -> str:
+        """The absolute path."""
+        return self._path(path)
 
     def _left_alive(self) -> bool:
         self._left = {group for group in self._left if _still_ours(group)}

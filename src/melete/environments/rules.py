@@ -13,6 +13,7 @@ from typing import Literal
 from melete.core.environment import Place
 from melete.core.places import SandboxOptions
 from melete.environments import hiding
+from melete.security.denied import DENIED, HOMES, RUN_AT_LOGIN
 
 Access = Literal["hide", "private", "read", "write"]
 """`private` is an empty folder of the sandbox's own that may be written and ends with it."""
@@ -65,7 +66,7 @@ class Rules:
     # ---- what they are made of, the later over the earlier ----
 
     def _all_homes(self) -> list[str]:
-        found = [home for home in hiding.HOMES if Path(home).is_dir()]
+        found = [home for home in HOMES if Path(home).is_dir()]
         for home in [*_homes_of_users(), self.home]:
             real = os.path.realpath(home) if home else "/"
             if real != "/" and Path(real).is_dir() and not _is_system(real):
@@ -83,7 +84,7 @@ class Rules:
             self._put(home, "hide")
         for home in {*self._homes, *_folders_in("/home")}:
             first = _names_in(home)
-            for name in hiding.DENIED:
+            for name in DENIED:
                 if name.partition("/")[0] in first:
                     self._deny(f"{home}/{name}")
         if self.home and not _is_system(self.home):
@@ -187,7 +188,7 @@ class Rules:
     def _at_login(self) -> None:
         for home in self._homes:
             if self.access(home) == "write":
-                for name in hiding.RUN_AT_LOGIN:
+                for name in RUN_AT_LOGIN:
                     path = f"{home}/{name}"
                     if path not in self.rows and os.path.realpath(path) == path:
                         self._put(path, "read")

@@ -24,6 +24,7 @@ from melete.environments.limits import Disk
 from melete.environments.network import Network, without_proxies
 from melete.environments.rules import Rules
 from melete.environments.running import Programs
+from melete.environments.shared import SharedFiles
 from melete.environments.spawner import Answer, Inside, InsideHandle, Told, close_all, over
 from melete.environments.walls import program
 
@@ -37,7 +38,7 @@ WEAKER = (
 )
 
 
-class Sandbox(Programs):
+class Sandbox(SharedFiles, Programs):
     """An `Environment` behind walls; it starts with its first use and ends with `aclose`."""
 
     def __init__(self, place: Place) -> None:
@@ -48,6 +49,7 @@ class Sandbox(Programs):
         self._cwd = os.path.realpath(Path(place.cwd).expanduser() if place.cwd else Path.cwd())
         if not Path(self._cwd).is_dir():
             raise FileNotFoundError(self._cwd)
+        self.share(place, self._cwd)
         if missing := self.missing(place):
             raise EnvironmentFailure(f"there is no sandbox here: {missing.why}", next=missing.fix)
         self._bwrap = (
@@ -69,6 +71,16 @@ class Sandbox(Programs):
     def cwd(self) -> str:
         """The working folder, absolute; the same path inside and outside."""
         return self._cwd
+
+    @property
+    def contained(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def offline(self) -> bool:
+        """Whether commands have no network."""
+        return not self._bwrap or self.options.network == "off"
 
     @property
     def note(self) -> str:
@@ -353,6 +365,10 @@ class Sandbox(Programs):
             return ""
         rules = Rules(self.place, self.options, cwd=self._cwd, thorough=False)
         return real if rules.rows.get(self._cwd) == "write" and rules.access(real) in {"read", "write"} else ""
+
+    def on_host(self, path: str) -> str:
+        """The absolute path, the same inside and outside."""
+        return self._path(path)
 
     def _path(self, path: str) -> str:
         if path == "~" or path.startswith("~/"):

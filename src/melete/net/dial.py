@@ -35,17 +35,20 @@ async def system_resolve(host: str, port: int) -> Sequence[str]:
 class PinnedDialer:
     """A `Dialer` that asks for a name's addresses once, judges each and dials one of those: no later answer can change it.
 
-    A name of which one address is refused is refused whole. Networks that are `trusted` count as public.
+    A name of which one address is refused is refused whole. Networks that are `trusted` count as public; `setting` is where a
+    person names them.
     """
 
     def __init__(
         self,
         *,
         trusted: Sequence[Network] = (),
+        setting: str = "sandbox.private_networks",
         resolve: Resolve = system_resolve,
         connect: Connect = asyncio.open_connection,
     ) -> None:
         self._trusted = trusted
+        self._setting = setting
         self._resolve = resolve
         self._connect = connect
 
@@ -60,7 +63,7 @@ class PinnedDialer:
             raise OSError(0, "it is no name of a host") from error
         verdict = judge_addresses(addresses, self._trusted)
         if verdict.verdict == "forbid":
-            fix = "a network that is private and trusted can be named in sandbox.private_networks"
+            fix = f"a network that is private and trusted can be named in {self._setting}"
             raise EnvironmentFailure(
                 f"{host} may not be reached: {verdict.reason}", next=fix if verdict.rule == "private" else ""
             )
@@ -123,10 +126,12 @@ class ThroughProxy:
         return reader, writer
 
 
-def dialer_for(variables: Mapping[str, str], private_networks: Sequence[str] = ()) -> Dialer:
+def dialer_for(
+    variables: Mapping[str, str], private_networks: Sequence[str] = (), *, setting: str = "sandbox.private_networks"
+) -> Dialer:
     """How this machine reaches the network: through the proxy that its variables name, or by itself.
 
-    Hosts in `private_networks` are reached as public ones are.
+    Hosts in `private_networks`, which a person names in `setting`, are reached as public ones are.
 
     Where they name one that cannot be used, the dialer says so for each connection.
     """
@@ -134,7 +139,7 @@ def dialer_for(variables: Mapping[str, str], private_networks: Sequence[str] = (
         upstream = upstream_of(variables)
     except ConfigError as error:
         return _Unusable(str(error))
-    direct = PinnedDialer(trusted=networks(private_networks)[0])
+    direct = PinnedDialer(trusted=networks(private_networks)[0], setting=setting)
     return ThroughProxy(upstream, direct) if upstream else direct
 
 

@@ -1,23 +1,66 @@
-"""Known secret values out of texts. Pure; patterns for unknown ones are no business of this module."""
+"""Secrets out of texts: values that are known, and what looks like a secret by its shape or by the name before it. Pure.
+
+The same text always gives the same text, and what came out is left alone the second time. Most texts hold no secret, so a text
+is searched for plain words and for long runs of letters first, and patterns are tried only there.
+"""
 
 import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
 from urllib.parse import quote, quote_plus
 
+from melete.security import secret_shapes as data
+
 SHORTEST = 8
+SHORTEST_KEY: Final = 32
+LONGEST_NAME: Final = 64
+LONGEST_WORD: Final = 20
+LONG_NUMBER: Final = 15
+LONG_WORD: Final = 30
+LONG_PLACEHOLDER: Final = 7
+"""Shorter ones stand in long random strings by chance."""
+FEWEST_LETTERS: Final = 6
+MARK: Final = "[redacted:"
+Found = tuple[int, int, str]
+"""Where a secret begins and ends, and what it is called."""
+
+_RUN: Final = r"(?:[A-Za-z0-9_~-]{0,15}+[^A-Za-z0-9_~-]++)*+(?P<run>[A-Za-z0-9_~-]{16,}+)?+"
+_BEGINS: Final = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))[A-Za-z0-9_]"
+_ENDS: Final = r"(?![A-Za-z0-9])"
+_ASSIGNED: Final = r"""
+    s?(?:[_-]?(?:value|string|str|text|raw|b64|base64|prod|live|test|dev|old|new|current|main|v?[0-9]{1,2}))?(?![a-z0-9_-])
+    (?:\\{0,4}["'`])?\]?
+    (?: [ \t]{0,8}(?::[ \t]?(?:str|string|bytes|optional\[str\]|&str)\b[ ]{0,4}(?:\|[ ]?none[ ]{0,4})?)?
+        (?:=>|:=|==?|:|,(?=[ ]?["'])|>) [ \t]{0,8} (?:[|>]-?[ \t]*\n[ \t]*)? (?:(?:bearer|basic|token)[ ])?
+      | (?P<weak>[ \t]{1,8}(?:(?:is|was|of|to)[ \t:]{1,4})?) )
+    (?: [bru]{0,2}\\{0,4}["'`](?P<quoted>[^\s"'`\\]{8,512}+)(?!\s) | (?P<plain>[^\s"'`\\,;&<>(){}\[\]|]{8,512}+)(?![(\[{]) )
+"""
+_HEX: Final = "[0-9a-f]{32,}"
+_NAME: Final = "[A-Z]?[a-z]+|[A-Z]+|[0-9]+"
+_QUOTED: Final = r"""[^\s"'`\\]*+"""
+_PLAIN: Final = r"""[^\s"'`\\,;&<>(){}\[\]|]*+"""
+_WORD: Final = r"[^\s\"'<>]*+"
+_SWAP: Final = r"(?<=[0-9])(?=[A-Za-z])|(?<=[A-Za-z])(?=[0-9])"
+_UNSPEAKABLE: Final = r"(?i:[bcdfghjklmnpqrstvwxz]{5})"
+_FILE: Final = (
+    r"[$/~%@]|\.{1,2}/|.*\.(?:pem|key|json|txt|ya?ml|crt|cer|pub|py|js|ts|go|rs|md|toml|conf|ini|cfg|sh|html?|png)$"
+)
 
 
 class Redactor:
     """Puts `[redacted:NAME]` for each known secret value, as it is, URL-encoded or in base64, also inside longer base64.
 
-    Values shorter than 8 characters are left alone: they would hit ordinary text.
+    Values shorter than 8 characters are left alone: they would hit ordinary text. With `shapes` also what looks like a secret
+    goes: `[redacted:KIND]`.
     """
 
-    def __init__(self, secrets: Mapping[str, str]) -> None:
+    def __init__(self, secrets: Mapping[str, str], *, shapes: bool = True) -> None:
         self._names: dict[str, str] = {}
         self._pattern: re.Pattern[str] | None = None
+        self._shapes = shapes
         self.learn(secrets)
 
     def learn(self, secrets: Mapping[str, str]) -> None:
@@ -33,9 +76,151 @@ class Redactor:
 
     def __call__(self, text: str) -> str:
         """The text without the secrets; the same object when it holds none."""
-        if self._pattern is None or not any(form in text for form in self._names):  # ten times faster than the pattern
-            return text
-        return self._pattern.sub(lambda match: f"[redacted:{self._names[match[0]]}]", text)
+        if self._pattern is not None and any(form in text for form in self._names):  # ten times faster than the pattern
+            text = self._pattern.sub(lambda match: f"{MARK}{self._names[match[0]]}]", text)
+        return without_shapes(text) if self._shapes else text
+
+
+def without_shapes(text: str) -> str:
+    """The text with `[redacted:KIND]` for what looks like a secret; the same object when nothing does.
+
+    Takes time in proportion to the text. A shape that is cut in two by the edge of the text is not seen.
+    """
+    if len(text) < SHORTEST:
+        return text
+    kept: list[str] = []
+    done = 0
+    for start, end, kind in sorted(_found(text)):
+        if start >= done:
+            kept += (text[done:start], f"{MARK}{kind}]")
+        done = max(done, end)
+    return "".join((*kept, text[done:])) if done else text
+
+
+def _found(text: str) -> Iterator[Found]:
+    yield from _tokens(text)
+    folded = text.replace("\u0130", "I").lower()  # the one letter whose small form is longer
+    for pattern, kind in _places():
+        for match in pattern.finditer(folded):
+            start, end = match.span("value")
+            if _is_password(text[start:end], kind):
+                yield start, end, kind
+    for pattern, kind in _names():
+        for match in pattern.finditer(folded):
+            start, end = match.span("quoted" if match["quoted"] else "plain")
+            name = text[max(0, match.start() - LONGEST_NAME) : match.end("stem")]
+            if (sure := _names_a_secret(name, match["stem"])) and _looks_random(
+                text[start:end], sure=sure > 1 and match["weak"] is None, password=kind == "password"
+            ):
+                yield start, _end_of(text, end, quoted=match["quoted"] is not None), kind
+
+
+def _end_of(text: str, end: int, *, quoted: bool) -> int:
+    """Where a value ends that may be longer than the pattern looks."""
+    rest = _compiled(_QUOTED if quoted else _PLAIN).match(text, end)
+    return rest.end() if rest else end
+
+
+def _tokens(text: str) -> Iterator[Found]:
+    seen = 0
+    for match in _compiled(_RUN).finditer(text):
+        start, end = match.span("run")
+        plain_words = start < 0 or (end - start < LONG_WORD and not _compiled("[0-9]").search(text, start, end))
+        if start < seen or plain_words or _compiled(_HEX).fullmatch(text, start, end):
+            continue
+        rest = _compiled(_WORD).match(text, end)
+        first, seen = max(seen, start - data.WINDOW), rest.end() if rest else end
+        done = first
+        for begin in _compiled(_BEGINS).finditer(text, first, seen):
+            kinds, pattern = _shapes(text[begin.end() - 1])
+            found = pattern.match(text, begin.end() - 1) if begin.end() > done else None
+            if found and _is_token(found[0].lower()):
+                done = found.end()
+                yield found.start(), done, kinds[(found.lastindex or 1) - 1]
+
+
+def _is_token(low: str) -> bool:
+    made_up = (part for part in data.PLACEHOLDERS if len(part) >= LONG_PLACEHOLDER or len(set(part)) == 1)
+    return len(set(low)) > FEWEST_LETTERS + 2 and not any(part in low for part in made_up)
+
+
+def _names_a_secret(name: str, stem: str) -> int:
+    """0: no; 1: where the value is plainly random; 2: yes. `name` ends with the stem, text before it included."""
+    before = name[: len(name) - len(stem)]
+    if before.rfind(MARK) > before.rfind("]"):
+        return 0
+    words = _compiled(_NAME).findall(before[-LONGEST_WORD:])
+    last = words[-1] if words and before[-2:].rstrip("_.- ")[-1:].isalnum() else ""
+    if last.lower() in data.NOT_SECRET:
+        return 0
+    camel = name[len(before)].isupper() and last[-1:].islower()
+    begins = not last or not before[-1:].isalnum() or camel
+    if stem == "key":
+        if last.lower().endswith(data.KEYS):
+            return 2
+        return 1 if last else 0
+    return 2 if begins or stem not in data.BEGINS_A_WORD else 0
+
+
+def _is_password(value: str, kind: str) -> bool:
+    low = value.lower()
+    if kind == "private-key":
+        return len(value) >= SHORTEST_KEY
+    if (
+        low in data.KNOWN_DEFAULTS
+        or any(part in low for part in data.PLACEHOLDERS)
+        or len(set(low)) < FEWEST_LETTERS - 2
+    ):
+        return False
+    return value[0] not in "$%{[" and (kind not in data.RANDOM or _looks_random(value, sure=False, password=False))
+
+
+def _looks_random(value: str, *, sure: bool, password: bool) -> bool:
+    low = value.lower()
+    if (
+        len(set(low)) < FEWEST_LETTERS
+        or any(part in low for part in data.PLACEHOLDERS)
+        or _compiled(_FILE).match(value)
+    ):
+        return False
+    if any(map(_random_run, _compiled("[A-Za-z0-9]+").findall(value))):
+        return True
+    specials = any(letter in "!#$%^&*+=?@" for letter in value)
+    return sure and password and specials and any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def _random_run(run: str) -> bool:
+    if len(run) < SHORTEST:
+        return False
+    if run.isdigit():
+        return len(run) >= LONG_NUMBER
+    return len(_compiled(_SWAP).findall(run)) > 1 or (
+        len(run) > SHORTEST + 1 and bool(_compiled(_UNSPEAKABLE).search(run))
+    )
+
+
+@cache
+def _shapes(letter: str) -> tuple[tuple[str, ...], re.Pattern[str]]:
+    """The shapes that may begin with a letter: trying all of them everywhere takes ten times as long."""
+    rows = [(kind, row) for kind, row in data.SHAPES if row[0] == letter or not (row[0].isalnum() or row[0] == "_")]
+    return tuple(kind for kind, _ in rows), re.compile(
+        f"(?:{'|'.join(f'({row})' for _, row in rows)}){_ENDS}", re.ASCII
+    )
+
+
+@cache
+def _places() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern, re.ASCII), kind) for pattern, kind in data.PLACES)
+
+
+@cache
+def _names() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(f"(?P<stem>{stem}){_ASSIGNED}", re.ASCII | re.VERBOSE), kind) for stem, kind in data.STEMS)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
 
 
 def _forms(value: str) -> Iterator[str]:

@@ -9,6 +9,9 @@ import re
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final
+from urllib.parse import quote, unquote
+
+from msgspec import Struct
 
 from melete.core.policy import Verdict
 
@@ -17,7 +20,7 @@ Network = IPv4Network | IPv6Network
 LONGEST: Final = 8_192
 LONGEST_NAME: Final = 253
 LAST_PORT: Final = 65_535
-URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?:[/?#].*)?", re.DOTALL)
+URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)(?:#.*)?", re.DOTALL)
 AUTHORITY = re.compile(r"(?:[A-Za-z0-9_~-]+@)?(?P<host>\[[^\[\]]*\]|[^:\[\]@]*)(?::(?P<port>[0-9]{0,5}))?")
 LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 NUMERIC = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -33,6 +36,16 @@ NEVER_WEB = frozenset({
 
 INTERNAL = ("localhost", "localdomain", "local", "internal", "intranet", "private", "corp", "home", "lan", "home.arpa")
 """Endings of names that mean this machine or the network that it stands in."""
+THIS_MACHINE = ("localhost", "localdomain")
+METADATA = frozenset({
+    "metadata.packet.net", "metadata.platformequinix.com", "metadata.tencentyun.com", "api.metadata.cloud.ibm.com",
+    "api.service.softlayer.com", "metadata.exoscale.com",
+})  # fmt: skip
+"""Public names under which clouds tell a machine its own keys."""
+RELAYED = re.compile(
+    r"[/=@](?:169\.254\.169\.254|100\.100\.100\.200|\[fd00:ec2::254\]|metadata\.google\.internal)(?::[0-9]+)?/[^/?&]"
+)
+"""A page of a cloud's metadata, named as what another server is to fetch."""
 
 FORBIDDEN_4: Final = tuple(
     (IPv4Network(network), what)
@@ -83,43 +96,84 @@ EMBEDDING: Final = (NAT64, IPv6Network("::ffff:0:0/96"))
 ISATAP: Final = (0x00005EFE, 0x02005EFE)
 
 
-def judge(url: str, resolves_to: Sequence[str] | None = None) -> Verdict:
-    """Whether a web address may be fetched; `resolves_to` are the addresses that its name has, each of which is judged.
+class Where(Struct, frozen=True, kw_only=True):
+    """A web address as it is judged and as it is dialled: one reading for both, so that they cannot differ.
 
-    Without `resolves_to` the spelling alone is judged, and whoever connects has to judge the addresses. A redirect is an address
-    of its own.
+    `host` is a plain name or an address without brackets, `spelled` the same as it was written; `target` is what is asked of it.
     """
+
+    secure: bool
+    host: str
+    spelled: str
+    port: int
+    target: str
+
+    @property
+    def header(self) -> str:
+        """The value of the Host header: without the port where it is the scheme's own."""
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        return shown if self.port == (443 if self.secure else 80) else f"{shown}:{self.port}"
+
+
+def read(url: str) -> Where | Verdict:
+    """The parts of a web address, its host not judged; a refusal for what is none, or is spelled as no honest one is."""
     if len(url) > LONGEST or UNSEEN.search(url) or "\\" in url:
         return _no("spelling", "it holds characters that no address has, or is too long")
     parts = URL.fullmatch(url)
-    if parts is None or parts["scheme"].lower() not in ("http", "https"):
+    if parts is None or (scheme := parts["scheme"].lower()) not in ("http", "https"):
         return _no("scheme", "only addresses that begin with http:// or https:// are fetched")
     authority = AUTHORITY.fullmatch(parts["authority"])
     if authority is None and "@" in parts["authority"]:
         return _no("credentials", "it holds a password, or a user's name that reads like another host")
-    if authority is None:
+    host = authority["host"] if authority else ""
+    name = host[1:-1] if host.startswith("[") else plain_name(host)
+    if authority is None or name is None:
         return _no("spelling", "its host cannot be read")
-    if (port := authority["port"]) and not _web(int(port)):
-        return _no("port", f"no web server answers on port {int(port)}")
-    verdict = judge_host(authority["host"])
-    return verdict if verdict.verdict == "forbid" or resolves_to is None else judge_addresses(resolves_to)
+    rest = parts["rest"] if parts["rest"].startswith("/") else "/" + parts["rest"]
+    return Where(
+        secure=scheme == "https",
+        host=name,
+        spelled=host,
+        port=int(authority["port"] or (443 if scheme == "https" else 80)),
+        target=quote(rest, safe="/?:@!$&'()*+,;=%~-._[]|"),
+    )
 
 
-def judge_host(host: str) -> Verdict:
-    """Whether a host, by its spelling alone, may be a public one: a name, an IPv4 address, an IPv6 address in brackets."""
+def judge(url: str, resolves_to: Sequence[str] | None = None, *, trusted: Sequence[Network] = ()) -> Verdict:
+    """Whether a web address may be fetched; `resolves_to` are the addresses that its name has, each of which is judged.
+
+    Without `resolves_to` the spelling alone is judged, and whoever connects has to judge the addresses. A redirect is an address
+    of its own. Networks that are `trusted` count as public.
+    """
+    where = read(url)
+    if isinstance(where, Verdict):
+        return where
+    if not _web(where.port):
+        return _no("port", f"no web server answers on port {where.port}")
+    if where.host in METADATA or RELAYED.search(unquote(where.target)):
+        return _no("metadata", "it leads to where a cloud keeps a machine's own keys")
+    verdict = judge_host(where.spelled, trusted)
+    return verdict if verdict.verdict == "forbid" or resolves_to is None else judge_addresses(resolves_to, trusted)
+
+
+def judge_host(host: str, trusted: Sequence[Network] = ()) -> Verdict:
+    """Whether a host, by its spelling alone, may be a public one: a name, an IPv4 address, an IPv6 address in brackets.
+
+    Where there are trusted networks, a name of the own network may belong to one: its addresses decide.
+    """
     if host.startswith("["):
-        return judge_address(host[1:-1] if host.endswith("]") else "")
+        return judge_address(host[1:-1] if host.endswith("]") else "", trusted)
     name = plain_name(host)
     if name is None:
         return _no("spelling", "its host cannot be read")
     last = name.rpartition(".")[2]
     if NUMERIC.fullmatch(last):
-        return judge_address(name) if host == name else _no("spelling", "it is an address in an odd spelling")
-    if any(name == ending or name.endswith("." + ending) for ending in INTERNAL):
-        return _no("internal-name", "the name belongs to this machine or its own network")
-    if "." not in name:
-        return _no("internal-name", "a name without a dot belongs to this machine's own network")
-    return Verdict()
+        return judge_address(name, trusted) if host == name else _no("spelling", "it is an address in an odd spelling")
+    if not _under(name, INTERNAL) and "." in name:
+        return Verdict()
+    if trusted and not _under(name, THIS_MACHINE):
+        return Verdict()
+    return _no("internal-name", "the name belongs to this machine or its own network")
 
 
 def judge_addresses(addresses: Sequence[str], trusted: Sequence[Network] = ()) -> Verdict:
@@ -202,6 +256,10 @@ def _judge_6(address: IPv6Address) -> Verdict:
         if address in network:
             return _no("address", f"it is not a public address ({what})")
     return Verdict() if address in GLOBAL_6 else _no("address", "it is not a public address (reserved)")
+
+
+def _under(name: str, endings: Sequence[str]) -> bool:
+    return any(name == ending or name.endswith("." + ending) for ending in endings)
 
 
 def _web(port: int) -> bool:

@@ -65,7 +65,7 @@ def receipt_of(facts: Sequence[Fact], message: str) -> Receipt | None:
         if getattr(fact, "inbox", "") != message:
             continue
         match fact:
-            case Answered(status="accepted" | "lost" | "expired" as status) | CancelAsked(status=status):
+            case Answered(status="accepted" | "lost" | "expired" | "refused" as status) | CancelAsked(status=status):
                 return Receipt(status=status, seq=fact.seq)
             case Answered():
                 return Receipt(status="expired", seq=fact.seq)

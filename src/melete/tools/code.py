@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 
 from melete.core.errors import EnvironmentFailure
-from melete.core.policy import Verdict
+from melete.core.policy import Verdict, Whereabouts
 from melete.core.ports import RunningProcess
 from melete.core.tool import Output, Tool, ToolContext, ToolError, tool
-from melete.security.commands import judge
+from melete.security.commands import judge_code
 from melete.tools.exits import HINTS, exit_code
 from melete.tools.group import Group
 from melete.tools.shell import shell_of
@@ -39,9 +39,9 @@ NO_PYTHON = "execute_code needs python3 where commands run, and there is none; u
 NOT_FOUND = (126, 127)
 
 
-def _judge(arguments: Any) -> Verdict:
+def _judge(arguments: Any, where: Whereabouts) -> Verdict:
     """Shell commands in the code are judged as `terminal` judges them; what Python does by itself is not seen."""
-    return judge(arguments.code)
+    return judge_code(arguments.code, contained=where.contained)
 
 
 @tool(effect="outside", limit=100_000, deadline=SECONDS + 60, judge=_judge)

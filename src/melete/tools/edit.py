@@ -12,6 +12,7 @@ from msgspec import Struct
 from melete.core.ports import Environment
 from melete.core.tool import ToolContext, ToolError, tool
 from melete.tools import fuzzy, patchtext
+from melete.tools.known import allow, changed, seen
 from melete.tools.text import TextFile, need_file, parse, problem, readable
 
 LONGEST_DIFF = 6_000
@@ -60,18 +61,39 @@ async def patch(
     if mode == "patch":
         if not patch.strip():
             raise ToolError("mode patch needs the text of the patch in patch")
-        planned = [await _plan(ctx.env, change) for change in patchtext.parse(patch)]
-        await _carry_out(ctx.env, planned)
-        return {"success": True, "files": [_shown(plan) for plan in planned], "diff": _joined(planned)}
-    return await _replace(ctx.env, path, old_string, new_string, every=replace_all)
+        changes = patchtext.parse(patch)
+        for touched in (path for change in changes for path in (change.path, change.move) if path):
+            allow(ctx, touched, write=True)
+        planned = [await _plan(ctx.env, change) for change in changes]
+        since = await _done(ctx, planned)
+        return {"success": True, "files": [_shown(plan) for plan in planned], "diff": _joined(planned)} | since
+    allow(ctx, path, write=True)
+    return await _replace(ctx, path, old_string, new_string, every=replace_all)
 
 
-async def _replace(env: Environment, path: str, old: str, new: str, *, every: bool) -> dict[str, Any]:
+async def _done(ctx: ToolContext, planned: Sequence[Planned]) -> dict[str, Any]:
+    """Carry it out; what the model knew it knows on, and a note names the files that somebody changed since it read them."""
+    before = {plan.path: await ctx.env.stat(plan.path) for plan in planned}
+    since = {path: changed(ctx, path, stat) if stat else False for path, stat in before.items()}
+    await _carry_out(ctx.env, planned)
+    for plan in planned:
+        now = plan.move or plan.path
+        if plan.data is None or plan.move:
+            seen(ctx, plan.path, None)
+        if plan.data is not None and since[plan.path] is False:
+            seen(ctx, now, await ctx.env.stat(now))
+    others = [readable(path) for path, is_other in since.items() if is_other]
+    if not others:
+        return {}
+    return {"note": f"changed by somebody else since it was read: {', '.join(others)}; read again what you rely on"}
+
+
+async def _replace(ctx: ToolContext, path: str, old: str, new: str, *, every: bool) -> dict[str, Any]:
     if not old:
         raise ToolError("old_string is empty; use write_file to write a whole file")
     if old == new:
         raise ToolError("old_string and new_string are the same")
-    file, before = await _load(env, path)
+    file, before = await _load(ctx.env, path)
     if file.crlf:
         old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
     try:
@@ -85,9 +107,9 @@ async def _replace(env: Environment, path: str, old: str, new: str, *, every: bo
             lines=error.lines[:20],
         ) from error
     plan = _planned(path, file, before, done.text)
-    await _carry_out(env, [plan])
+    since = await _done(ctx, [plan])
     result: dict[str, Any] = {"success": True, "replacements": done.count, "diff": plan.diff}
-    return result | ({"overlooked": done.overlooked} if done.overlooked else {})
+    return result | since | ({"overlooked": done.overlooked} if done.overlooked else {})
 
 
 async def _load(env: Environment, path: str) -> tuple[TextFile, bytes]:

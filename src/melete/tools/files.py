@@ -9,6 +9,7 @@ from melete.core.ports import Environment
 from melete.core.tool import Output, ToolContext, ToolError, tool
 from melete.tools.edit import patch
 from melete.tools.group import Group
+from melete.tools.known import allow, need_read, seen
 from melete.tools.search import search_files
 from melete.tools.text import SNIFF, describe, image_type, need_file, problem, readable
 
@@ -103,7 +104,10 @@ class Page:
 async def read_file(ctx: ToolContext, *, path: str, offset: int = 1, limit: int = 500) -> Output:
     """Read a text file as numbered lines (`12|text`), or look at an image (PNG, JPEG, GIF, WebP).
     offset is the first line; next_offset in the result leads on."""
-    size = (await need_file(ctx.env, path)).size
+    allow(ctx, path)
+    stat = await need_file(ctx.env, path)
+    size = stat.size
+    seen(ctx, path, stat)
     page = Page(max(offset, 1), min(max(limit, 1), MOST_LINES))
     try:
         block = await ctx.env.read(path, limit=BLOCK)
@@ -156,15 +160,19 @@ async def _picture(env: Environment, path: str, size: int) -> Output:
 
 @tool(effect="write", limit=100_000)
 async def write_file(ctx: ToolContext, *, path: str, content: str) -> dict[str, Any]:
-    """Write a whole file, replacing what was there; folders are made. To change a part of a file use patch."""
+    """Write a whole file; folders are made. One that exists is replaced once it was read. To change a part use patch."""
     if not path:
         raise ToolError("path is empty")
+    allow(ctx, path, write=True)
     try:
         data = content.encode()
         before = await ctx.env.stat(path)
         if before is not None and before.kind != "file":
             await need_file(ctx.env, path)
+        if before is not None and not (before.size == len(data) and await ctx.env.read(path) == data):
+            need_read(ctx, path, before)
         await ctx.env.write(path, data)
+        seen(ctx, path, await ctx.env.stat(path))
     except UnicodeEncodeError as error:
         raise ToolError(f"content holds half a character at {error.start}; nothing was written") from error
     except (OSError, ValueError) as error:

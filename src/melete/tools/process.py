@@ -4,10 +4,10 @@ import asyncio
 from typing import Any, Literal
 
 from melete.core.errors import EnvironmentFailure
-from melete.core.policy import Verdict
+from melete.core.policy import Verdict, Whereabouts
 from melete.core.ports import ProcessInfo
 from melete.core.tool import ToolContext, ToolError, tool
-from melete.security.commands import judge
+from melete.security.commands import judge_command
 from melete.tools.text import clean_output
 
 LONGEST = 600
@@ -15,9 +15,11 @@ WRITE_SECONDS = 10
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
 
-def _judge(arguments: Any) -> Verdict:
+def _judge(arguments: Any, where: Whereabouts) -> Verdict:
     """What is written to a process may be a command: there may be a shell behind it."""
-    return judge(arguments.data) if arguments.action in ("write", "submit") else Verdict()
+    if arguments.action not in ("write", "submit"):
+        return Verdict(reads=True)
+    return judge_command(arguments.data, cwd=where.cwd, home=where.home, contained=where.contained)
 
 
 @tool(effect="outside", limit=100_000, deadline=LONGEST + 60, judge=_judge)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from melete.core.tool import ToolContext, ToolError, tool
 from melete.tools import grep, ripgrep
 from melete.tools.found import Found, Wanted
+from melete.tools.known import allow, allowed
 from melete.tools.text import missing, problem, readable
 
 LONGEST_LINE = 500
@@ -34,6 +35,7 @@ async def search_files(
     if not pattern:
         raise ToolError("pattern is empty")
     limit, offset = min(max(limit, 1), MOST), max(offset, 0)
+    allow(ctx, path or ".")
     folder, name = await _place(ctx, path or ".")
     if target == "files":
         return await _by_name(ctx, folder, name, pattern, file_glob=file_glob, page=slice(offset, offset + limit))
@@ -41,6 +43,8 @@ async def search_files(
     context = min(max(context, 0), 20) if output_mode == "content" else 0
     wanted = Wanted(pattern=pattern, glob=file_glob, context=context, most=most, counts=output_mode == "count")
     found = await _search(ctx, folder, name, wanted)
+    closed = {p for p in {f.path for f in found} if not allowed(ctx, posixpath.join(folder, p))}
+    found = [f for f in found if f.path not in closed]
     base = "" if path in ("", ".", "./") else path if not name else posixpath.dirname(path)
     found = [Found(path=posixpath.join(base, f.path), number=f.number, text=f.text, match=f.match) for f in found]
     if output_mode == "content":

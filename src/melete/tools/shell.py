@@ -122,6 +122,16 @@ class Shell:
         begun = await self.beside(env, 'exec "$@"', workdir=".")
         return [self._program, "-c", begun.text, self._program, *argv] if self._program else list(argv)
 
+    async def probe(self, env: Environment, text: str, *, workdir: str = "") -> bytes:
+        """What a few lines print that run with the state and leave it as it is; empty where that cannot be found out."""
+        begun = await self.beside(env, text, workdir=workdir)
+        argv = [self._program or SHELLS[0], "-c", begun.text]
+        try:
+            done = await env.exec(argv, cwd=begun.cwd, timeout=LONGEST_START)
+        except EnvironmentFailure:
+            return b""
+        return done.output if done.code == 0 else b""
+
     def _begin(self, command: str) -> tuple[int, bool]:
         self._count += 1
         self._running.add(self._count)

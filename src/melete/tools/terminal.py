@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
-from melete.core.policy import Verdict
-from melete.core.tool import Output, ToolContext, ToolError, tool
-from melete.security.commands import judge
+from melete.core.policy import Verdict, Whereabouts
+from melete.core.tool import Act, Output, ToolContext, ToolError, tool
+from melete.security.commands import judge_command
 from melete.tools.exits import HINTS, exit_code
 from melete.tools.group import Group
 from melete.tools.process import process
@@ -21,11 +22,21 @@ ASKS_PASSWORD = re.compile(r"\[sudo[^\]\n]*\] password[^\n]*: ?\Z")
 SUDO = "sudo wants a password and nobody can type one here: do it without sudo, or ask the person to run it"
 
 
-def _judge(arguments: Any) -> Verdict:
-    return judge(arguments.command)
+def _judge(arguments: Any, where: Whereabouts) -> Verdict:
+    return judge_command(arguments.command, cwd=where.cwd, home=where.home, contained=where.contained)
 
 
-@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, judge=_judge)
+def _act(ctx: ToolContext, arguments: Any) -> Act:
+    shell = shell_of(ctx)
+
+    async def probe(text: str) -> bytes:
+        return await shell.probe(ctx.env, text, workdir=arguments.workdir)
+
+    cwd = str(PurePosixPath(ctx.env.cwd, arguments.workdir or shell.cwd))
+    return Act(command=arguments.command, argument="command", cwd=cwd, probe=probe)
+
+
+@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, judge=_judge, act=_act)
 async def terminal(
     ctx: ToolContext,
     *,

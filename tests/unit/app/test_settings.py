@@ -119,7 +119,7 @@ def test_each_variable_of_the_model_has_its_key(tmp_path: Path) -> None:
         ("agent:\n  max_steps: null\n", ["whole number", "not 'null'"]),
         ("agent:\n  loop_guard: maybe\n", ["must be true or false, not 'maybe'"]),
         ("agent: 5\n", ["config.yaml:1: agent is a section of keys"]),
-        ("approvals:\n  mode: smart\n", ["one of manual, off, not 'smart'"]),
+        ("approvals:\n  mode: clever\n", ["one of manual, off, smart, not 'clever'"]),
         ("budget:\n  run:\n    usd: -1\n", ["config.yaml:3: budget.run.usd must be a number of at least 0 or null"]),
         ("budget:\n  run:\n    usd: .nan\n", ["must be a number", "not '.nan'"]),
         ("tools:\n  enabled: files\n", ["must be a list such as [one, two]"]),

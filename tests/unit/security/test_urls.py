@@ -6,7 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from melete.security.urls import embedded, judge, judge_address, judge_addresses, judge_host, networks, plain_name
+from melete.core.policy import Verdict
+from melete.security.urls import (
+    Where,
+    embedded,
+    judge,
+    judge_address,
+    judge_addresses,
+    judge_host,
+    networks,
+    plain_name,
+    read,
+)
 
 PUBLIC = ("93.184.215.14", "1.0.0.1", "2606:2800:21f:cb07:6820:80da:af6b:8b2c", "64:ff9b::93.184.215.14", "172.32.0.1")
 NOT_PUBLIC = (
@@ -199,3 +210,48 @@ def test_trust_opens_private_networks_and_nothing_that_is_this_machines_own() ->
         assert judge_address(closed, trusted).rule == "address"
     assert judge_address("10.2.0.1", trusted[:1]).verdict == "forbid"
     assert judge_addresses(["10.1.0.1", "10.2.0.1"], trusted[:1]).verdict == "forbid"
+
+
+@pytest.mark.parametrize(
+    ("url", "verdict"),
+    (
+        ("https://metadata.platformequinix.com/userdata", "forbid"),
+        ("https://open.example/proxy/169.254.169.254/latest/meta-data/", "forbid"),
+        ("https://open.example/?url=http%3A%2F%2F169.254.169.254%2Flatest", "forbid"),
+        ("https://open.example/fetch/http://metadata.google.internal:80/computeMetadata", "forbid"),
+        ("https://docs.example/what-is-169.254.169.254/", "allow"),
+        ("https://lookup.example/ip/169.254.169.254", "allow"),
+        ("https://lookup.example/ip/169.254.169.254/", "allow"),
+        ("https://lookup.example/?q=169.254.169.254&page=2", "allow"),
+    ),
+)
+def test_nobody_else_is_sent_to_a_clouds_metadata(url: str, verdict: str) -> None:
+    assert judge(url).verdict == verdict
+
+
+def test_what_is_judged_is_what_is_dialled() -> None:
+    where = read("HTTPS://me@Bücher.Example.:8443/a b/ü?x=[1]&y={z}#part".replace(" ", "%20"))
+    assert isinstance(where, Where)
+    assert (where.secure, where.host, where.port) == (True, "xn--bcher-kva.example", 8443)
+    assert (where.target, where.header) == ("/a%20b/%C3%BC?x=[1]&y=%7Bz%7D", "xn--bcher-kva.example:8443")
+    bare = read("http://[2606:4700::1]?q")
+    assert isinstance(bare, Where)
+    assert (bare.host, bare.target, bare.header, bare.port) == ("2606:4700::1", "/?q", "[2606:4700::1]", 80)
+    assert isinstance(read("http://a:b@c.example/"), Verdict)
+
+
+def test_trust_lets_addresses_decide_about_names_of_the_own_network() -> None:
+    trusted = networks(["10.1.0.0/16"])[0]
+    for url in ("http://wiki.corp/", "http://wiki/", "http://10.1.2.3/"):
+        assert judge(url).verdict == "forbid"
+        assert judge(url, trusted=trusted).verdict == "allow"
+    assert judge("http://wiki.corp/", ["10.1.2.3"], trusted=trusted).verdict == "allow"
+    for closed in (
+        "http://localhost/",
+        "http://a.localhost/",
+        "http://127.0.0.1/",
+        "http://10.2.0.1/",
+        "http://0x0a010203/",
+    ):
+        assert judge(closed, trusted=trusted).verdict == "forbid"
+    assert judge("http://wiki.corp/", ["10.2.0.1"], trusted=trusted).verdict == "forbid"

@@ -31,7 +31,7 @@ async def many(ctx: ToolContext, *, second: int = 2, first: str, words: list[str
     return {"got": [first, second, *words]}
 
 
-@tool(judge=lambda _: Verdict(verdict="ask", rule="r", reason="is risky"))
+@tool(judge=lambda *_: Verdict(verdict="ask", rule="r", reason="is risky"))
 async def risky(ctx: ToolContext) -> dict[str, Any]:
     """Needs approval."""
     return {"answer": "approved"}

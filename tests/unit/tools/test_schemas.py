@@ -13,9 +13,12 @@ from melete.tools.files import FileTools
 from melete.tools.sessions import SessionTools
 from melete.tools.terminal import TerminalTools
 from melete.tools.todo import TodoTools
+from melete.tools.web import WebTools
 from tests.unit.tools.context import names
 
-SETS: tuple[Toolset, ...] = (TerminalTools(), FileTools(), TodoTools(), ClarifyTools(), SessionTools(), CodeTools())
+SETS: tuple[Toolset, ...] = (
+    TerminalTools(), FileTools(), TodoTools(), ClarifyTools(), SessionTools(), CodeTools(), WebTools(),
+)  # fmt: skip
 MOST_BYTES = 7_000
 EXPECTED = {
     "terminal": ["terminal", "process"],
@@ -24,6 +27,7 @@ EXPECTED = {
     "clarify": ["clarify"],
     "session_search": ["session_search"],
     "code_execution": ["execute_code"],
+    "web": ["web_search", "web_extract"],
 }
 PARAMETERS = {
     "terminal": "command background timeout workdir pty notify_on_complete watch_patterns",
@@ -36,6 +40,8 @@ PARAMETERS = {
     "clarify": "question choices",
     "session_search": "query session_id around limit role since until source tool cwd sort",
     "execute_code": "code",
+    "web_search": "query limit",
+    "web_extract": "urls char_limit",
 }
 
 
@@ -59,9 +65,9 @@ def function(tool: Tool) -> dict[str, Any]:
     }
 
 
-def test_all_ten_together_are_small() -> None:
+def test_all_together_are_small() -> None:
     sizes = {tool.name: len(msgspec.json.encode(function(tool))) for tool in all_tools()}
-    assert len(sizes) == 10
+    assert len(sizes) == 12
     assert sum(sizes.values()) <= MOST_BYTES, sizes
 
 
@@ -75,6 +81,8 @@ def test_parameters_are_those_of_the_contract(tool: Tool) -> None:
 
 def test_reading_may_share_the_clock_and_changing_may_not() -> None:
     tools = {tool.name: tool for tool in all_tools()}
-    assert {name for name, tool in tools.items() if tool.parallel} == {"read_file", "search_files", "session_search"}
+    assert {name for name, tool in tools.items() if tool.parallel} == {
+        "read_file", "search_files", "session_search", "web_search", "web_extract",
+    }  # fmt: skip
     assert {name for name, tool in tools.items() if tool.effect == "write"} == {"write_file", "patch"}
     assert {name for name, tool in tools.items() if tool.effect == "outside"} == {"terminal", "process", "execute_code"}

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from melete.app.service import Kind, inbox_message, send
 from melete.core.session import SessionRef
 from melete.core.transcript import Transcript
-from melete.surfaces.api.answers import answer, server_of
+from melete.surfaces.api.answers import answer, server_of, who_of
 from melete.surfaces.api.errors import ApiError
 from melete.surfaces.api.run_types import Delivered
 
@@ -24,7 +24,7 @@ async def deliver(request: Request, ref: SessionRef, kind: Kind, *, text: str = 
     app = server_of(request).app
     if len(text) > LONGEST:
         raise ApiError(422, "too_long", f"the message is longer than {LONGEST:,} characters", next="send less")
-    message = inbox_message(app, kind, text=text, question=question, surface=SURFACE)
+    message = inbox_message(app, kind, text=text, question=question, surface=SURFACE, who=who_of(request).owner)
     receipt = await send(app, ref, message, wait=PATIENCE[kind])
     if kind == "answer" and receipt.status == "expired" and await _answered(request, ref, question):
         return answer(Delivered(status="lost"))

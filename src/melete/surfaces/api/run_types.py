@@ -111,5 +111,5 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Delivered(Struct, frozen=True, kw_only=True):
     """What became of a message: accepted (as the fact `seq`), queued for a later moment, lost (somebody was first) or expired."""
 
-    status: Literal["accepted", "queued", "lost", "expired"]
+    status: Literal["accepted", "queued", "lost", "expired", "refused"]
     seq: int = 0

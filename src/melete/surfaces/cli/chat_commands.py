@@ -8,6 +8,7 @@ from melete.app.commands import commands
 from melete.app.context_report import caching, report
 from melete.core.errors import UsageError
 from melete.surfaces.cli.cached import cache_text
+from melete.surfaces.cli.chat_files import FILES
 from melete.surfaces.cli.chat_past import PAST
 from melete.surfaces.cli.output import one_line
 from melete.surfaces.cli.render import usage_text
@@ -95,6 +96,7 @@ async def _yolo(talk: Talk, word: str) -> bool:
 
 HANDLERS: Mapping[str, Handler] = {
     **PAST,
+    **FILES,
     "retry": _retry,
     "status": _status,
     "model": _model,

@@ -24,6 +24,7 @@ COMMANDS = {
     "context": "melete.surfaces.cli.context:context",
     "config": "melete.surfaces.cli.config:config",
     "env": "melete.surfaces.cli.env:env",
+    "policy": "melete.surfaces.cli.policy:policy",
     "doctor": "melete.surfaces.cli.doctor:doctor",
     "insights": "melete.surfaces.cli.insights:insights",
     "logs": "melete.surfaces.cli.logs:logs",

@@ -16,6 +16,7 @@ COMMANDS = {
     "import": "melete.surfaces.cli.sessions_import:import_",
     "fork": "melete.surfaces.cli.sessions_fork:fork",
     "replay": "melete.surfaces.cli.sessions_replay:replay",
+    "rollback": "melete.surfaces.cli.sessions_rollback:rollback",
     "delete": "melete.surfaces.cli.sessions_manage:delete",
     "prune": "melete.surfaces.cli.sessions_prune:prune",
     "stats": "melete.surfaces.cli.sessions_stats:stats",

@@ -1,0 +1,219 @@
+"""What a person approves of a shell command is what runs: its text, its folder, and copies of the scripts that it names. Layer 2.
+
+Between a yes and the call, somebody may change a script or lead the folder's name elsewhere. So scripts are read before the
+question and written anew, into the private temporary folder of the environment, from the bytes that the question was about; and
+the command begins with a check that it stands in the folder that was asked about. What the scripts read themselves is not covered.
+"""
+
+import re
+import shlex
+from collections.abc import AsyncGenerator, Iterator
+from pathlib import PurePosixPath
+from secrets import token_hex
+
+from msgspec import Struct, structs
+
+from melete.core.environment import Environment
+from melete.core.errors import EnvironmentFailure
+from melete.core.tool import Act, Refused
+from melete.security.visible import digest
+
+LARGEST = 20_000_000
+BOUND = re.compile(
+    r"PATH|LD_\w+|DYLD_\w+|BASH_\w+|ENV|SHELLOPTS|IFS|CDPATH|PYTHON\w*|VIRTUAL_ENV|NODE_\w+|NPM_CONFIG_\w+|PERL5\w*|RUBY\w*"
+    r"|GEM_\w+|GIT_\w+|JAVA_TOOL_OPTIONS|CLASSPATH|HOME|SUDO_\w+|DOCKER_HOST|KUBECONFIG|AWS_PROFILE|EDITOR|PAGER"
+)
+"""Variables that decide what a command runs, or against what; a grant holds for their values of that time."""
+TOLD = re.compile(
+    r"LD_\w+|DYLD_\w+|BASH_ENV|ENV|IFS|\w+(?:OPTIONS|OPT|LIB|STARTUP|HOOK)|PYTHON(?:PATH|HOME)"
+    r"|GIT_(?:SSH|EXEC|CONFIG)\w*|\(.*"
+)
+"""Those of them that a question tells of where they are set: hardly anybody needs them."""
+LOOK = r"""POSIXLY_CORRECT=1
+\unset -f declare alias 2>/dev/null
+\export -p 2>/dev/null
+\alias -p 2>/dev/null
+\declare -f 2>/dev/null"""
+"""In POSIX mode no function stands before `export` and `unset`, so a session cannot hide what it has changed."""
+_EXPORT = re.compile(r'export (\w+)(?:=("(?:[^"\\]|\\.)*"|\$\'(?:[^\'\\]|\\.)*\'|[^\s"]*))?\n', re.DOTALL)
+_TOKEN = re.compile(
+    r"""(?P<word>(?:'[^']*'|"[^"$`\\]*"|[^\s;&|()<>'"`$\\#*?{}\[\]~!])+)|(?P<blank>[ \t]+|\\\n)|(?P<end>[;&|()\n]+)|(?P<other>.)""",
+    re.DOTALL,
+)
+_INTERPRETER = re.compile(
+    r"(?:ba|da|z|k|mk|a)?sh|python[\d.]*|pypy[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|php[\d.]*|lua[\d.]*|Rscript"
+    r"|tclsh|pwsh|awk|gawk|osascript|source|\."
+)
+_VALUED = {
+    "sudo": "-u -g -C -p -h -r -t -U", "doas": "-u -C", "env": "-u -C", "timeout": "-k -s", "exec": "-a", "nice": "-n",
+    "ionice": "-c -n -p", "nohup": "", "command": "", "builtin": "", "time": "-f -o", "stdbuf": "-i -o -e", "setsid": "",
+    "if": "", "then": "", "else": "", "elif": "", "do": "", "while": "", "until": "",
+}  # fmt: skip
+"""What stands before a program, with those of its options that take a value."""
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_NUMBER = re.compile(r"\d[\d.]*[smhd]?")
+_SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/snap/", "/dev/", "/proc/")
+"""Where programs lie that a session's own user cannot change."""
+_INLINE = frozenset({"-c", "-e", "-m", "--eval", "-"})
+
+
+class Script(Struct, frozen=True, kw_only=True):
+    """A script that a command names between `start` and `end`: as it is written, and the bytes that it holds now."""
+
+    start: int
+    end: int
+    word: str
+    data: bytes
+
+
+class Sealed(Struct, frozen=True, kw_only=True):
+    """What a command would run, as it is now; `surroundings` is None where they could not be found out.
+
+    `place` names the folder in words, `standing` also by its number on the disk, which no other folder has.
+    """
+
+    act: Act
+    place: str = ""
+    standing: str = ""
+    scripts: tuple[Script, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+    surroundings: str | None = None
+
+    @property
+    def bound(self) -> tuple[str, ...] | None:
+        """All that a grant of this command is bound to beside its arguments; None where that is not known whole."""
+        if self.surroundings is None or not self.standing:
+            return None
+        return (self.place, self.surroundings, *(f"{s.word} {digest(s.data)}" for s in self.scripts))
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """What a person should know of it beside the command."""
+        for script in self.scripts:
+            yield f"{script.word} runs as a sealed copy: {len(script.data):,} bytes, sha256 {digest(script.data)}"
+        for name, value in self.variables:
+            if TOLD.fullmatch(name):
+                yield f"with {name}={value}"
+
+
+async def look(env: Environment, act: Act) -> Sealed:
+    """What the command would run now; raises Refused for a script that is too large to be sealed."""
+    place = await _standing(env, act.cwd)
+    found = [script async for script in _scripts(env, act)]
+    sealed = Sealed(act=act, place=place[1], standing=place[0], scripts=tuple(found))
+    printed = (await act.probe(LOOK)).decode("utf-8", "surrogateescape")
+    if not printed:
+        return sealed
+    variables, at = list[tuple[str, str]](), 0
+    while line := _EXPORT.match(printed, at):
+        variables.append((line[1], line[2] or ""))
+        at = line.end()
+    bound = tuple(sorted(pair for pair in variables if BOUND.fullmatch(pair[0])))
+    shell = printed[at:]
+    if shell.strip():
+        bound = (*bound, ("(aliases and functions of this session)", digest(shell)))
+    return structs.replace(sealed, variables=bound, surroundings=digest(repr(bound)))
+
+
+async def seal(env: Environment, sealed: Sealed) -> str:
+    """The command's text in a form that runs what was looked at, or nothing; writes the copies of its scripts."""
+    text = sealed.act.command
+    for script in reversed(sealed.scripts):
+        folder = f"{(await env.temp()).rstrip('/')}/.sealed-{token_hex(8)}"
+        path = f"{folder}/{PurePosixPath(script.word).name}"
+        await env.write(path, script.data)
+        made = await env.exec(["chmod", "0500", path, folder], timeout=30)
+        if made.code != 0:
+            raise Refused(f"A sealed copy of {script.word} could not be made, so nothing was run. Try it again.")
+        text = f"{text[: script.start]}{shlex.quote(path)}{text[script.end :]}"
+    if not sealed.standing:
+        raise Refused(f"The folder {sealed.act.cwd} could not be looked at, so nothing was run. Name another workdir.")
+    gone = "the folder of this command is another one than when it was approved: nothing was run"
+    check = f'"$(\\command ls -di . && \\command pwd -P)" = {shlex.quote(sealed.standing)}'
+    return f"[ {check} ] || {{ \\command echo {shlex.quote(gone)} >&2; \\exit 126; }}\n{text}"
+
+
+async def _standing(env: Environment, cwd: str) -> tuple[str, str]:
+    """The folder by number and real name, and by real name alone; empty where it cannot be told."""
+    try:
+        done = await env.exec(["sh", "-c", "ls -di . && pwd -P"], cwd=cwd, timeout=30)
+    except (EnvironmentFailure, OSError):
+        return "", ""
+    text = done.output.decode("utf-8", "surrogateescape").rstrip("\n")
+    return (text, text.partition("\n")[2]) if done.code == 0 else ("", "")
+
+
+async def _scripts(env: Environment, act: Act) -> AsyncGenerator[Script]:
+    done: set[int] = set()
+    for start, end, word, program in named(act.command):
+        path = str(PurePosixPath(act.cwd, word))
+        if program in done or path.startswith(_SYSTEM):
+            continue
+        try:
+            found = await env.stat(path)
+            if found is None or found.kind != "file":
+                continue
+            if found.size > LARGEST:
+                raise Refused(
+                    f"{word} has {found.size:,} bytes, too many to seal what would be approved. Do it without."
+                )
+            data = await env.read(path, limit=LARGEST)
+        except (OSError, ValueError):
+            continue  # the command cannot read it either
+        done.add(program)
+        yield Script(start=start, end=end, word=word, data=data)
+
+
+def named(command: str) -> Iterator[tuple[int, int, str, int]]:
+    """Words of a command that may name a script: where each stands, its path from the command's folder, its program's number.
+
+    These are the operands of an interpreter, of which the first that is a file is its script, and a program with a slash in
+    its name. What is made of variables or patterns, and what comes behind a here-document, is not looked into.
+    """
+    folder, state, valued, number = "", "program", "", 0
+    for start, end, word in _words(command):
+        if not word:
+            state, valued, number = "program", "", number + 1
+        elif state == "value":
+            state = "program"
+        elif state == "cd":
+            folder, state = str(PurePosixPath(folder, word)), "rest"
+        elif state == "program":
+            state, valued = _after(word, valued)
+            if "/" in word and state == "rest":
+                yield start, end, str(PurePosixPath(folder, word)), number
+        elif state == "operand" and word in _INLINE:
+            state = "rest"
+        elif state == "operand" and not word.startswith("-"):
+            yield start, end, str(PurePosixPath(folder, word)), number
+
+
+def _after(word: str, valued: str) -> tuple[str, str]:
+    """What is to be expected behind a word that stands where a program may, and the options with values of the wrapper."""
+    if word in _VALUED:
+        return "program", _VALUED[word]
+    if word.startswith("-"):
+        return ("value" if word in valued.split() else "program"), valued
+    if _ASSIGNMENT.match(word) or _NUMBER.fullmatch(word):
+        return "program", valued
+    if _INTERPRETER.fullmatch(word.rpartition("/")[2]):
+        return "operand", ""
+    return ("cd" if word == "cd" else "rest"), ""
+
+
+def _words(command: str) -> Iterator[tuple[int, int, str]]:
+    """The literal words of a command with their places; an empty one where another program begins."""
+    found = [*_TOKEN.finditer(command)]
+    for at, token in enumerate(found):
+        kind = token.lastgroup
+        if token.group() == "<" and command[token.end() : token.end() + 1] == "<":
+            return
+        if kind == "end":
+            yield token.start(), token.end(), ""
+        if kind != "word":
+            continue
+        beside = found[max(at - 1, 0) : at + 2]
+        if any(other.lastgroup == "other" and other.group() not in "<>" for other in beside):
+            yield token.start(), token.end(), "\0"
+        else:
+            yield token.start(), token.end(), "".join(shlex.split(token.group()))

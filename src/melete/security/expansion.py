@@ -1,0 +1,136 @@
+"""Words of the grammar's tree with their variables, substitutions and quotes resolved, as far as the text tells. Pure."""
+
+import re
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+from melete.security.words import UNKNOWN, Word, double_quoted, expanded, plain, unescape, unquoted, words_of
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_EXPANSION = re.compile(r"\$\{(!)?([A-Za-z_]\w*|[@*#?$!0-9-])(.*)\}\Z", re.DOTALL)
+_STARTING: Final = {
+    "IFS": " \t\n",
+    "HOME": "~",
+    "@": "",
+    "*": "",
+    "TMPDIR": "/tmp",  # noqa: S108 - the usual value
+    "EDITOR": "vi",
+    "VISUAL": "vi",
+    "PAGER": "less",
+    "SHELL": "sh",
+    "CC": "cc",
+    "CXX": "c++",
+    "PYTHON": "python3",
+    "MAKE": "make",
+}
+_TEXTS: Final = ("command_substitution", "process_substitution")
+
+
+class Expander(ABC):
+    """Knows the variables and the files written so far; what runs inside substitutions is followed by the class below."""
+
+    def __init__(self) -> None:
+        self.variables = dict(_STARTING)
+        self.files: dict[str, str] = {}
+        self.steps = 0
+
+    @abstractmethod
+    def walk(self, node: Any, stdin: str) -> str:
+        """Follow a node with this input; returns what it prints."""
+
+    @abstractmethod
+    def substituted(self, node: Any) -> str:
+        """What the commands inside a substitution print."""
+
+    def words(self, node: Any) -> list[Word]:
+        """The words that a node becomes."""
+        return words_of(self.marked(node))
+
+    def marked(self, node: Any) -> str:
+        """The text of a node, expanded, with its active characters marked."""
+        return self._piece(node, quoted=False)
+
+    def _piece(self, node: Any, *, quoted: bool) -> str:  # noqa: PLR0911 - a table of kinds
+        self.steps += 1
+        text = node.text.decode("utf-8", "replace")
+        match node.type:
+            case "raw_string":
+                return text[1:-1]
+            case "ansi_c_string":
+                return unescape(text[2:-1])
+            case "string" | "translated_string":
+                return self._parts(node, quoted=True, ends=True)
+            case "simple_expansion":
+                return self._value(self._variable(text[1:]), quoted=quoted)
+            case "expansion":
+                return self._value(self._expansion(text, node), quoted=quoted)
+            case "command_substitution":
+                return self._value(self.substituted(node), quoted=quoted)
+            case "process_substitution":
+                return self._substituted(node, text)
+            case "arithmetic_expansion":
+                self._parts(node, quoted=True)
+                return UNKNOWN
+            case _:
+                if node.named_child_count or node.type in ("concatenation", "command_name"):
+                    return self._parts(node, quoted=quoted)
+                return double_quoted(text) if quoted else unquoted(text)
+
+    def _parts(self, node: Any, *, quoted: bool, ends: bool = False) -> str:
+        """The children's texts and, between them, what the grammar leaves out."""
+        source: bytes = node.text
+        start, made = node.start_byte, ""
+        at = 0
+        for child in node.named_children if not ends or node.type == "string" else node.children:
+            gap = source[at : child.start_byte - start].decode("utf-8", "replace")
+            made += (double_quoted(gap) if quoted else unquoted(gap)) + self._piece(child, quoted=quoted)
+            at = child.end_byte - start
+        gap = source[at:].decode("utf-8", "replace")
+        made += double_quoted(gap) if quoted else unquoted(gap)
+        return made[1:-1] if node.type == "string" and len(made) > 1 else made.removeprefix("$") if ends else made
+
+    def _value(self, value: str, *, quoted: bool) -> str:
+        return value if quoted else expanded(value, self.variables["IFS"])
+
+    def _variable(self, name: str) -> str:
+        return self.variables.get(name, UNKNOWN)
+
+    def _expansion(self, text: str, node: Any) -> str:
+        for child in node.named_children:
+            if child.type in _TEXTS:
+                self._piece(child, quoted=True)
+        match = _EXPANSION.match(text)
+        if match is None:
+            return UNKNOWN
+        value = self._variable(match[2])
+        if match[1]:
+            value = self._variable(value) if _NAME.fullmatch(value) else UNKNOWN
+        return self._changed(value, match[3], node)
+
+    def _changed(self, value: str, change: str, node: Any) -> str:
+        operator = re.match(r":?[-=+?]", change)
+        if not change:
+            return value
+        if operator:
+            last = node.named_children[-1] if node.named_child_count > 1 else None
+            other = plain(self._piece(last, quoted=False)) if last is not None else change[operator.end() :]
+            unset = value in ("", UNKNOWN)
+            return (other if unset else value) if operator[0][-1] in "-=?" else ("" if unset else other)
+        part = re.fullmatch(r":\s*(-?\d+)(?::(\d+))?", change)
+        if part and value != UNKNOWN:
+            start = int(part[1])
+            return value[start : start + int(part[2])] if part[2] else value[start:]
+        swap = re.fullmatch(r"(//?)([^/*?\[\\]+)/?([^/]*)", change)
+        if swap:
+            return value.replace(swap[2], swap[3], -1 if swap[1] == "//" else 1)
+        cases = {"^^": str.upper, ",,": str.lower, "^": str.capitalize}
+        return cases[change](value) if change in cases else UNKNOWN
+
+    def _substituted(self, node: Any, text: str) -> str:
+        name = f"/dev/fd/{63 + len(self.files)}"
+        if text.startswith("<"):
+            self.files[name] = self.substituted(node)
+        else:
+            for child in node.named_children:
+                self.walk(child, UNKNOWN)
+        return name

@@ -1,0 +1,232 @@
+"""What a rule about commands is, and whether it fits a program. Rules themselves are data in `rules_*.py`. Pure."""
+
+import posixpath
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from melete.security.plan import Program
+from melete.security.words import UNKNOWN
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """What a program may look like, why that matters, and an example that proves the rule.
+
+    Each field that is given must fit; a field holds words separated by blanks. `programs`: names or patterns; `but`: names that are
+    excepted. `sub`: what the first operands are, alternatives separated by `|`. `verb`: patterns, one of which fits one of the first
+    five operands. `any`, `all`, `none`: options and words. `operand`: classes (see PLACES), one of which fits an operand; `unless`:
+    classes into which every operand falls. `redirect`: classes of what is written to. `code`: a pattern for inline code and, for
+    programs that run none, their arguments and input; with `inline`, only for inline code; with
+    `piped`, only for programs that are fed something. `contained`: a sandbox makes it harmless.
+    """
+
+    id: str
+    reason: str
+    example: str
+    programs: str
+    verdict: Literal["forbid", "ask"] = "ask"
+    but: str = ""
+    sub: str = ""
+    verb: str = ""
+    any: str = ""
+    all: str = ""
+    none: str = ""
+    operand: str = ""
+    unless: str = ""
+    redirect: str = ""
+    code: str = ""
+    inline: bool = False
+    piped: bool = False
+    contained: bool = False
+
+
+class Where(Struct, frozen=True, kw_only=True):
+    """Where a command runs: its working folder and the person's home, empty when not known."""
+
+    cwd: str = ""
+    home: str = ""
+
+
+_TOP = r"bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|run|Users|System|Library|Applications|private|nix|Volumes"
+_UNDER = (
+    r"usr/(?:bin|s?bin|lib\w*|local|share|include|libexec)|var/(?:lib|log|spool|mail|db|backups|www)|boot/\w+|System/\w+|Library/\w+"
+    r"|private/(?:etc|var)|etc/(?:ssh|ssl|pam\.d|systemd|sudoers\.d|security|default|apt|init\.d|cron\.\w+|kubernetes|X11|skel)"
+    r"|lib\w*/(?:systemd|modules|x86_64-linux-gnu)|sys/firmware(?:/\S*)?"
+)
+_ALL = r"(?:/(?:\*|\.\*|\.?\[[^/]*|\?\*|\{\S*))?"
+PLACES: Final[dict[str, re.Pattern[str]]] = {
+    name: re.compile(pattern)
+    for name, pattern in {
+        "root": r"/(?:\*|\.|\.\.|\.\*|\?\*|\[[^/]*|[^/\0]*[*?][^/]*)?\Z|//+\*?\Z",
+        "system": rf"/(?:{_TOP}){_ALL}\Z|/(?:{_UNDER}){_ALL}\Z",
+        "home": rf"(?:~[\w.-]*|/root|/home/[^/\0]+|/Users/[^/\0]+|/home/\*|/Users/\*){_ALL}\Z",
+        "critical": r"/etc/(?:passwd|shadow|group|gshadow|sudoers|fstab|crypttab|master\.passwd|pam\.d/\S+|ld\.so\.cache)-?\Z"
+        r"|/boot/\S+|/(?:usr/)?(?:bin|sbin)/(?:\w*sh|init|login|su|sudo|systemd|ls|cp|mount)\Z|/(?:usr/)?lib\w*/(?:\S+/)?(?:ld-|libc[.-])\S*"
+        r"|/sys/firmware/\S+|/etc/\*\Z|/(?:usr/)?s?bin/\*\Z|/dev/\*\Z",
+        "device": r"/dev/(?:r?disk\d|(?:sd|hd|vd|xvd)[a-z*?\[]|nvme\d|nvme\*|mmcblk|mapper/|md\d|md/|dm-|zd\d|nbd\d|zvol/|disk/|mem\Z|kmem\Z"
+        r"|port\Z|sr\d|mtd|loop\d|ram\d|block/|pmem|vg|root\Z)",
+        "kernel": r"/proc/(?:sysrq-trigger|kcore)\Z",
+        "wildcard": r"(?:.*/)?(?:\*|\.\*|\*\.\*|\?\*)\Z|\.{1,2}/?\Z",
+        "unknown": rf".*{UNKNOWN}",
+        "absolute": rf"/|~|\.\.(?:/|\Z)|.*{UNKNOWN}",
+        "temporary": r"(?:/private)?(?:/var)?/tmp/(?!\*|\.)[^\0]+\Z",
+        "generated": r"(?!.*\.\.)(?:\./)?(?:[\w.-]+/)*(?:node_modules|__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis|\.tox|\.nox"
+        r"|build|dist|target|out|coverage|htmlcov|\.coverage|\.next|\.nuxt|\.cache|\.parcel-cache|\.turbo|[\w.-]*\.egg-info|\.eggs|site)/?\Z",
+        "secret": r".*(?:/etc/(?:g?shadow|sudoers|krb5\.keytab|ssh/ssh_host_\w+_key)-?\Z|/\.ssh(?:/(?:id_\w+|identity|\*|.*\.pem)?)?\Z"
+        r"|\.aws/credentials|\.netrc\Z|\.pgpass\Z|\.kube/config\Z|\.docker/config\.json|\.gnupg(?:/|\Z)|\.git-credentials|\.npmrc\Z"
+        r"|\.pypirc\Z|\.config/(?:gcloud|gh)/|/proc/(?:\d+|self|\*)/environ|Login Data\Z"
+        r"|logins\.json|wallet\.dat|\.vault-token|\.azure/|\.terraform\.d/credentials|/master\.key\Z|key\.pem\Z|Keychains/)",
+        "dotenv": r"(?:.*/)?\.env(?:\.(?:local|production|prod))?\Z",
+        "startup": r".*(?:/etc/(?:cron[\w.]*(?:/|\Z)|profile|bash\.bashrc|zsh/|rc\.local|init\.d/|systemd/|ld\.so\.|modprobe|modules-load|update-motd|xdg/"
+        r"autostart|pam\.d|sudoers|udev/)|/var/spool/cron|\.bashrc|\.zshrc|\.profile|\.bash_profile|\.bash_login|\.zprofile|\.zshenv"
+        r"|\.bash_logout|\.config/(?:fish|autostart|systemd)|\.ssh/(?:authorized_keys|config|rc)|LaunchAgents|LaunchDaemons|\.git/hooks/"
+        r"|\.gitconfig|\.vimrc|\.inputrc|/lib/systemd/|\.pam_environment|\.xinitrc|\.xprofile|sitecustomize\.py|\.pth\Z)",
+        "etc": r"/(?:etc|boot|usr|bin|sbin|lib\w*|sys|proc|System|Library)/(?!local/src)\S|/etc\Z",
+        "history": r".*(?:\.(?:bash|zsh|sh|fish|python|mysql|psql|node_repl)_history|/fish_history|\.lesshst)\Z",
+        "log": r"/var/log(?:/|\Z)|/var/run/utmp|/(?:private/)?var/(?:audit|db/diagnostics)",
+        "shell": r"(?:.*[\s='\"!:,;(|{<]|)(?:/usr)?(?:/local)?/bin/(?:ba|da|z|k|c|tc|fi|a)?sh(?:[\s'\",;:)}\]|<>].*|\Z)",
+        "socket": r"(?:/dev/(?:tcp|udp)/|.*(?:docker|containerd|podman)\.sock)",
+        "upload": r"@[^-\s]|\w+=@\S|[^=\s]+=<\S",
+    }.items()
+}  # fmt: skip
+"""Classes of operands, as patterns for the whole path or word."""
+
+VALUED: Final[dict[str, frozenset[str]]] = {
+    name: frozenset(options.split())
+    for name, options in {
+        "git": "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix",
+        "docker": "-H --host --context --config -l --log-level -f --file -p --project-name --profile --env-file",
+        "kubectl": "-n --namespace --context --kubeconfig --cluster --user -s --server --token --as -l -o",
+        "helm": "-n --namespace --kube-context --kubeconfig", "terraform": "-chdir", "systemctl": "-H -M -t -p -n -o --type",
+        "apt-get": "-o -c -t", "apt": "-o -c -t", "npm": "--prefix -C -w", "redis-cli": "-h -p -a -n -u --user --pass",
+    }.items()
+}  # fmt: skip
+SAME: Final = {
+    "podman": "docker",
+    "nerdctl": "docker",
+    "docker-compose": "docker",
+    "oc": "kubectl",
+    "tofu": "terraform",
+}
+
+
+_compiled = lru_cache(maxsize=None)(re.compile)
+
+
+@lru_cache(maxsize=4096)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+def named(rule: Rule, name: str) -> bool:
+    """Whether the rule speaks of a program of this name."""
+    if name in _split(rule.but):
+        return False
+    return any(one == name or ("*" in one and fnmatchcase(name, one)) for one in _split(rule.programs))
+
+
+def fits(rule: Rule, program: Program, where: Where) -> bool:  # noqa: PLR0911 - a condition a line
+    """Whether a rule that speaks of the program's name fits the program."""
+    words = program.words
+    if (rule.inline and not program.code) or (rule.piped and not program.stdin):
+        return False
+    if rule.redirect and not _redirected(rule, program, where):
+        return False
+    if (rule.any and not any(_has(words, one) for one in _split(rule.any))) or (
+        rule.all and not all(_has(words, one) for one in _split(rule.all))
+    ):
+        return False
+    if rule.none and any(_has(words, one) for one in _split(rule.none)):
+        return False
+    if (rule.sub or rule.verb) and not _subcommand(rule, program.name, words):
+        return False
+    if (rule.operand or rule.unless) and not _operands(rule, program, where):
+        return False
+    return not rule.code or _compiled(rule.code).search(_code(program)) is not None
+
+
+def _code(program: Program) -> str:
+    return program.code or "\n".join((*program.words, program.stdin))
+
+
+def _redirected(rule: Rule, program: Program, where: Where) -> bool:
+    targets = [r.target for r in program.redirects if ">" in r.operator or r.target.startswith("/dev/tcp")]
+    return any(_placed(rule.redirect, resolved(target, program.folder, where)) for target in targets)
+
+
+def _has(words: Sequence[str], option: str) -> bool:
+    if option.endswith("*"):
+        return any(word.startswith(option[:-1]) for word in words)
+    if not option.startswith("-"):
+        return option in words
+    if not option[2:] and option != "--":
+        return any(word[:1] == "-" and option[1] in word[1:] and word[1:].isalnum() for word in words)
+    for word in words:
+        key = word.partition("=")[0]
+        if key == option or (key[4:] and key.startswith("--") and option.startswith(key)):
+            return True
+    return False
+
+
+def operands(name: str, words: Iterable[str]) -> list[str]:
+    """The arguments that are no options, nor values of the options that stand before a subcommand."""
+    values = VALUED.get(SAME.get(name, name), frozenset())
+    found: list[str] = []
+    skip = False
+    for word in words:
+        if skip:
+            skip = False
+        elif word.startswith("-") and word != "-":
+            skip = word in values and not found
+        else:
+            found.append(word)
+    return found
+
+
+def _subcommand(rule: Rule, name: str, words: Sequence[str]) -> bool:
+    found = operands(name, words)
+    if rule.sub and not any(_starts(found, choice.split()) for choice in rule.sub.split("|")):
+        return False
+    patterns = _split(rule.verb)
+    return not patterns or any(fnmatchcase(word, pattern) for word in found[:5] for pattern in patterns)
+
+
+def _starts(found: Sequence[str], choice: Sequence[str]) -> bool:
+    return len(found) >= len(choice) and all(fnmatchcase(a, b) for a, b in zip(found, choice, strict=False))
+
+
+def _operands(rule: Rule, program: Program, where: Where) -> bool:
+    values = [w for w in program.words if not w.startswith("-") or w == "-"]
+    known = program.folder[:1] in ("/", "~") or ".." not in program.folder
+    below = program.folder if program.folder[:1] in ("/", "~") else ""
+    if rule.unless and known and values and all(_placed(rule.unless, resolved(w, below, Where())) for w in values):
+        return False
+    if not rule.operand:
+        return True
+    values += [w.partition("=")[2] for w in program.words if "=" in w]
+    values += [w[2:] for w in program.words if w[3:] and w[0] == "-" and w[1] != "-"]
+    seen = dict.fromkeys(values)
+    return any(_placed(rule.operand, resolved(w, program.folder, where)) or _placed(rule.operand, w) for w in seen)
+
+
+def _placed(classes: str, word: str) -> bool:
+    return any(PLACES[name].match(word) is not None for name in _split(classes))
+
+
+def resolved(word: str, folder: str, where: Where) -> str:
+    """A path made absolute as far as the folder is known, `..` and doubled slashes taken out; `~` for the person's home."""
+    if not word or word[0] == "-" or "://" in word:
+        return word
+    base = posixpath.join(where.cwd, folder) if folder else where.cwd
+    if word[0] not in "/~" and base[:1] in ("/", "~"):
+        word = posixpath.join(base, word)
+    if word[0] in "/~":
+        word = posixpath.normpath(word)
+        word = word[1:] if word.startswith("//") else word
+    if where.home and (word == where.home or word.startswith(f"{where.home}/")):
+        return f"~{word.removeprefix(where.home)}"
+    return word

@@ -1,0 +1,437 @@
+"""What a program runs in turn: the command behind a wrapper, the text for a shell, the code for an interpreter. Pure."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from melete.security.words import UNKNOWN
+from melete.security.wrappers import ALIASES, LANGUAGES, OPTION_TEXTS, SHELLS, WRAPPERS, Wrapper
+
+MOST_INPUTS = 20
+SHORT = 2
+"""How long an option of one letter is."""
+_CHECKPOINT = re.compile(r"^(?:exec=)")
+_SED_RUNS = re.compile(r"(?:^|[;\n{])\s*(?:\d+|\$|/[^/]*/)?\s*e\s+(.+)")
+_EDITORS: Final = frozenset(["vi", "vim", "nvim", "view", "gvim", "ex", "rvim", "vimdiff", "rview"])
+_BANG = re.compile(r"(?:^|[:|\n;])\s*(?:silent\s+|sil\s+)?(?:r(?:ead)?\s*)?!+\s*(.+)")
+
+
+class Inner(Struct, frozen=True, kw_only=True):
+    """What a program runs in turn: another program (`argv`, with `text` as its input), a shell text, code in a language, or
+    something that cannot be told (`text` is the reason)."""
+
+    kind: Literal["argv", "text", "code", "opaque"]
+    text: str = ""
+    argv: tuple[str, ...] = ()
+    language: str = ""
+
+
+def basename(text: str) -> str:
+    """A program's name without its folder and without a version behind it."""
+    name = text.rpartition("/")[2]
+    return re.sub(r"^(python|pypy|perl|ruby|php|lua|node|tclsh|emacs|vim)[\d.]+$", r"\1", name)
+
+
+def inner(name: str, arguments: Sequence[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    """What this program runs in turn; empty for one that runs nothing else."""
+    path, name = name, basename(name)
+    name = ALIASES.get(name, name)
+    words = list(arguments)
+    found: list[Inner] = []
+    if name in SHELLS:
+        return _shell(name, words, stdin, files)
+    if name in LANGUAGES:
+        found += _language(name, words, stdin, files)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        found += special(words, stdin, files)
+    elif name in WRAPPERS:
+        found += _wrapped(WRAPPERS[name], words, stdin)
+    found += _options(name, words)
+    written = next((text for file, text in files.items() if basename(file) == name), "") if "/" in path else ""
+    return found + ([_text(written, "a file is run whose text cannot be told")] if written else [])
+
+
+def _shell(name: str, words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    while words and re.match(r"[-+]", words[0]) and words[0] not in ("-", "--"):
+        option = words.pop(0)
+        if re.fullmatch(r"-\w*c\w*|--command|-Command", option):
+            while words and re.match(r"-\w+$|--$", words[0]):
+                words.pop(0)
+            text = words[0] if words else ""
+            return [_text(text, f"{name} is given a command that cannot be told")] if words else []
+        if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
+            del words[:1]
+    words = [word for word in words if word not in ("-", "--")]
+    if words and words[0] not in ("/dev/stdin", "/dev/fd/0"):
+        text = files.get(words[0], files.get(words[0].removeprefix("./"), ""))
+        return [_text(text, "a shell runs a file whose text cannot be told")] if text else []
+    return [_text(stdin, "a shell runs what it reads from a pipe")] if stdin else []
+
+
+def _text(text: str, why: str) -> Inner:
+    if UNKNOWN in text and text.replace(UNKNOWN, "").strip() in ("", "$", "exec", "eval"):
+        return Inner(kind="opaque", text=why)
+    return Inner(kind="text", text=text)
+
+
+def _language(name: str, words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    options = LANGUAGES[name].split()
+    code = ""
+    for at, word in enumerate(words):
+        option = next((o for o in options if word == o or (o.startswith("--") and word.startswith(f"{o}="))), "")
+        glued = next((o for o in options if len(o) == SHORT and word.startswith(o) and len(word) > SHORT), "")
+        clustered = re.fullmatch(r"-[A-Za-z0-9]*[ceErR]", word) if options and word[1:2] != "-" else None
+        if option or (clustered and word[-1] in "".join(options)):
+            code += (
+                word.partition("=")[2] if "=" in word and option != word else "".join(words[at + 1 : at + 2])
+            ) + "\n"
+        elif glued and name not in ("gdb", "emacs"):
+            code += word[2:] + "\n"
+    operands = [word for word in words if not word.startswith("-")]
+    if not code and name in ("awk", "gawk", "mawk", "nawk", "sqlite3"):
+        code = " ".join(operands)
+    if not code and stdin and not [word for word in operands if word != "-"]:
+        if UNKNOWN in stdin and not stdin.replace(UNKNOWN, "").strip():
+            return [Inner(kind="opaque", text=f"{name} runs what it reads from a pipe")]
+        code = stdin
+    if not code and operands and operands[0] in files:
+        code = files[operands[0]]
+    if code.strip() == UNKNOWN:
+        return [Inner(kind="opaque", text=f"{name} is given code that cannot be told")]
+    return [Inner(kind="code", text=code, language=name)] if code.strip() else []
+
+
+def _wrapped(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
+    values, texts = wrapper.values.split(), wrapper.text.split()
+    if wrapper.after:
+        while words and words[0] not in wrapper.after.split():
+            words = words[1:]
+        words = words[1:]
+    found: list[Inner] = []
+    skip = wrapper.skip
+    while words:
+        word = words[0]
+        key, equals, value = word.partition("=")
+        cluster = next((t for t in texts if len(t) == SHORT and re.fullmatch(rf"-\w*{t[1]}", word)), "")
+        if key in texts or cluster:
+            found.append(Inner(kind="text", text=value if equals else "".join(words[1:2])))
+            words = words[1 if equals else 2 :]
+        elif (
+            glued := next((t for t in texts if len(t) == SHORT and word.startswith(t) and len(word) > SHORT), "")
+        ) and not found:
+            found.append(Inner(kind="text", text=word.removeprefix(glued)))
+            words = words[1:]
+        elif word == "--":
+            words = words[1:]
+            break
+        elif word.startswith("-"):
+            words = words[1 if equals or key not in values else 2 :]
+        elif wrapper.assigns and re.match(r"[A-Za-z_]\w*=", word):
+            words = words[1:]
+        elif skip:
+            skip, words = skip - 1, words[1:]
+        else:
+            break
+    return found + _rest(wrapper, words[skip:] if words and skip else words, stdin)
+
+
+def _rest(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
+    if not words:
+        return []
+    if wrapper.joined or (len(words) == 1 and " " in words[0]):
+        parts = [word for word in words if " " in word.strip()] if len(words) > 1 else []
+        return [_text(text, "the command is not known") for text in (" ".join(words), *parts)]
+    return [Inner(kind="argv", argv=tuple(words), text=stdin)]
+
+
+def _options(name: str, words: list[str]) -> list[Inner]:
+    found: list[Inner] = []
+    options = OPTION_TEXTS.get(name, ())
+    for at, word in enumerate(words):
+        key, equals, value = word.partition("=")
+        if key in options:
+            text = value if equals else "".join(words[at + 1 : at + 2])
+            if name != "tar" or key != "--checkpoint-action" or text.startswith("exec="):
+                found.append(Inner(kind="text", text=_CHECKPOINT.sub("", text)))
+    return found
+
+
+# programs with a shape of their own
+
+
+def _find(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    found: list[Inner] = []
+    roots = [word for word in words[: next((i for i, w in enumerate(words) if w[:1] in "-(!" and w), len(words))]]
+    place = roots[0] if roots else "."
+    at = 0
+    while at < len(words):
+        if words[at] in ("-exec", "-execdir", "-ok", "-okdir"):
+            end = next((i for i in range(at + 1, len(words)) if words[i] in (";", "+")), len(words))
+            tests = any(
+                w in ("-name", "-iname", "-path", "-type", "-mtime", "-size", "-regex", "-newer") for w in words[:at]
+            )
+            target = f"{place.rstrip('/')}/{UNKNOWN}" if tests or "-maxdepth" in words[:at] else place
+            found.append(Inner(kind="argv", argv=tuple(w.replace("{}", target) for w in words[at + 1 : end])))
+            at = end
+        at += 1
+    return found
+
+
+def _fd(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    for at, word in enumerate(words):
+        if word in ("-x", "-X", "--exec", "--exec-batch"):
+            return [Inner(kind="argv", argv=(*words[at + 1 :], UNKNOWN))]
+    return []
+
+
+_XARGS_VALUES: Final = frozenset(
+    [
+        "-a",
+        "-d",
+        "-E",
+        "-L",
+        "-n",
+        "-P",
+        "-s",
+        "-S",
+        "-R",
+        "--arg-file",
+        "--delimiter",
+        "--max-args",
+        "--max-procs",
+        "--max-lines",
+    ]
+)
+
+
+def _xargs(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    mark, from_file = "", False
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        from_file = from_file or word.startswith(("-a", "--arg-file"))
+        if word.startswith(("-I", "-J", "--replace", "-i")):
+            mark = word.partition("=")[2] or word[2:] if not word.startswith("--") else word.partition("=")[2] or "{}"
+            if word in ("-I", "-J") and words:
+                mark = words.pop(0)
+            mark = mark or "{}"
+        elif word in _XARGS_VALUES and words:
+            words.pop(0)
+    if not words:
+        return []
+    lines = [UNKNOWN] if from_file or not stdin or UNKNOWN in stdin else (stdin.splitlines() if mark else stdin.split())
+    if mark and words[0] in SHELLS and mark in words[1:]:
+        return [
+            Inner(kind="opaque", text="a shell runs each line that it is given"),
+            *(_text(line, "") for line in lines[:MOST_INPUTS]),
+        ]
+    if mark:
+        return [Inner(kind="argv", argv=tuple(w.replace(mark, line) for w in words)) for line in lines[:MOST_INPUTS]]
+    return [Inner(kind="argv", argv=(*words, *lines[:200]))]
+
+
+_PARALLEL_VALUES: Final = frozenset(
+    [
+        "-j",
+        "-S",
+        "-a",
+        "--jobs",
+        "--results",
+        "--joblog",
+        "-I",
+        "--colsep",
+        "-d",
+        "-N",
+        "-n",
+        "--sshlogin",
+        "--timeout",
+        "--tmpdir",
+    ]
+)
+
+
+def _parallel(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    while words and words[0].startswith("-"):
+        if words.pop(0) in _PARALLEL_VALUES and words:
+            words.pop(0)
+    cut = next((i for i, word in enumerate(words) if word.startswith(":::")), len(words))
+    command, inputs = words[:cut], words[cut + 1 :]
+    if cut == len(words) or words[cut].startswith("::::"):
+        inputs = stdin.splitlines() if stdin and UNKNOWN not in stdin else [UNKNOWN]
+    inputs = [word for word in inputs if not word.startswith(":::")]
+    found: list[Inner] = []
+    for line in inputs[:MOST_INPUTS]:
+        marked = any("{" in word for word in command)
+        argv = [re.sub(r"\{[.#/%\d]*\}", lambda _, line=line: line, word) for word in command]
+        argv = argv if marked else [*argv, line]
+        if len(argv) > SHORT and argv[0] in SHELLS and argv[1] == "-c":
+            found.append(Inner(kind="argv", argv=(*argv[:2], " ".join(argv[2:]))))
+        else:
+            found.append(_text(" ".join(argv), "the command is not known"))
+    return found
+
+
+_GIT_VALUES: Final = frozenset(["-C", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"])
+_GIT_RUNS: Final = re.compile(
+    r"(?i)(core\.(pager|editor|sshcommand|fsmonitor|gitproxy|askpass)|pager\.\w+|sequence\.editor|diff\.external|credential\..*helper"
+    r"|gpg\.program|filter\..*|merge\..*driver|.*tool\..*cmd|protocol\.ext\.allow|uploadpack\.\w+hook)"
+)
+
+
+def _git(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    found: list[Inner] = []
+    for at, word in enumerate(words[:-1]):
+        if word == "-c":
+            key, _, value = words[at + 1].partition("=")
+            if key.lower().startswith("alias."):
+                found.append(Inner(kind="text", text=value[1:] if value.startswith("!") else f"git {value}"))
+            elif _GIT_RUNS.fullmatch(key) and value not in ("", "cat", "less", "true", "false"):
+                found.append(Inner(kind="text", text=value.removeprefix("!")))
+    for at, word in enumerate(words):
+        if word in ("foreach", "run") and at and words[at - 1] in ("submodule", "bisect"):
+            found.append(Inner(kind="text", text=" ".join(words[at + 1 :])))
+        elif word in ("--exec", "-x", "--tree-filter", "--index-filter", "--upload-pack", "-O", "--receive-pack"):
+            found.append(
+                Inner(kind="text", text="".join(words[at + 1 : at + 2])) if word != "-O" else Inner(kind="text")
+            )
+        elif word.startswith(("--upload-pack=", "--open-files-in-pager=", "--exec=", "--extcmd=")):
+            found.append(Inner(kind="text", text=word.partition("=")[2]))
+        elif word.startswith("ext::"):
+            found.append(Inner(kind="text", text=word.removeprefix("ext::")))
+    return found
+
+
+def _editor(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    found: list[Inner] = []
+    for at, word in enumerate(words):
+        command = (
+            words[at + 1]
+            if word in ("-c", "--cmd", "-S") and at + 1 < len(words)
+            else word[1:]
+            if word[:1] == "+"
+            else ""
+        )
+        match = _BANG.search(command)
+        if match:
+            found.append(Inner(kind="text", text=match[1]))
+        elif command:
+            found.append(Inner(kind="code", text=command, language="vim"))
+    return found
+
+
+def _sed(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    found = [Inner(kind="text", text=match[1]) for word in words for match in _SED_RUNS.finditer(word)]
+    if any(
+        re.fullmatch(r"(?:.*;)?\s*s(.).*?\1.*?\1[gIp\d]*e[gIp\d]*", word) for word in words if not word.startswith("-")
+    ):
+        found.append(Inner(kind="opaque", text="sed runs what it makes of its input"))
+    return found
+
+
+def _alias(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    return [Inner(kind="text", text=word.partition("=")[2]) for word in words if "=" in word]
+
+
+def _make(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    text = ""
+    for at, word in enumerate(words):
+        if word in ("-f", "--file", "--makefile") and at + 1 < len(words):
+            text += stdin if words[at + 1] == "-" else files.get(words[at + 1], "")
+        elif word.startswith("--eval"):
+            text += word.partition("=")[2] or "".join(words[at + 1 : at + 2])
+    lines = [line.strip().lstrip("@-+") for line in text.splitlines() if line.startswith("\t")]
+    lines += re.findall(r"\$\(shell\s+(.*?)\)", text) + re.findall(r"(?m)^\w+:[^;\n]*;\s*(.+)$", text)
+    if text and UNKNOWN in text and not lines:
+        return [Inner(kind="opaque", text="make runs recipes that cannot be told")]
+    return [Inner(kind="text", text=line) for line in lines[:50]]
+
+
+def _trap(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    return [Inner(kind="text", text=words[0])] if len(words) > 1 and words[0] not in ("-", "-p", "-l", "") else []
+
+
+def _scheduled(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    operands = [word for word in words if not word.startswith("-") or word == "-"]
+    text = files.get(operands[0], "") if operands and operands[0] != "-" else stdin
+    lines = [re.sub(r"^\s*(?:@\w+|(?:\S+\s+){5})", "", line) for line in text.splitlines()]
+    return [Inner(kind="text", text=line) for line in lines if line.strip(UNKNOWN) and not line.startswith("#")][
+        :MOST_INPUTS
+    ]
+
+
+def _at(_words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    return [_text(stdin, "a job runs text that cannot be told")] if stdin else []
+
+
+def _tmux(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    values = {"-s", "-n", "-c", "-t", "-x", "-y", "-L", "-S", "-f", "-e", "-F", "-l", "-p"}
+    operands = [w for at, w in enumerate(words) if not w.startswith("-") and (not at or words[at - 1] not in values)]
+    if not operands or operands[0] not in (
+        "new-session", "new", "new-window", "neww", "split-window", "splitw", "send-keys", "send", "respawn-pane", "run-shell",
+        "run", "if-shell", "pipe-pane", "display-popup", "popup",
+    ):  # fmt: skip
+        return []
+    rest = [w for w in operands[1:] if w not in ("Enter", "C-m")]
+    return [Inner(kind="text", text=" ".join(rest))] if rest else []
+
+
+def _source(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    if words and words[0] in ("/dev/stdin", "/dev/fd/0", "-"):
+        return [_text(stdin, "a shell runs what it reads from a pipe")] if stdin else []
+    if words and words[0] in files:
+        return [_text(files[words[0]], "a shell runs text that cannot be told")]
+    return []
+
+
+def _env(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    for at, word in enumerate(words):
+        if word.startswith(("-S", "--split-string")) or re.fullmatch(r"-\w*S", word):
+            value = word.partition("=")[2] if word.startswith("--") else word.partition("S")[2]
+            rest = words[at + 1 :] if value else words[at + 2 :]
+            return [
+                Inner(kind="text", text=" ".join([value or "".join(words[at + 1 : at + 2]), *map(shlex.quote, rest)]))
+            ]
+        if not word.startswith("-") and "=" not in word:
+            break
+    return _wrapped(WRAPPERS["env"], words, stdin)
+
+
+def _ssh(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    found = [
+        Inner(kind="text", text=match[1])
+        for word in words
+        if (match := re.match(r"(?i)-?o?\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand)[=\s]+(.+)", word))
+    ]
+    rest = _wrapped(WRAPPERS["ssh"], words, stdin)
+    return found + (rest or ([_text(stdin, "a shell elsewhere runs what it reads from a pipe")] if stdin else []))
+
+
+def _docker(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    del files
+    if words[:1] == ["compose"]:
+        words = words[1:]
+    first = next((word for word in words if not word.startswith("-")), "")
+    if first in ("container",):
+        words = words[1:]
+        first = next((word for word in words if not word.startswith("-")), "")
+    if first not in ("exec", "run"):
+        return []
+    return _wrapped(WRAPPERS["docker"], words, stdin)
+
+
+def _command(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    if words and re.fullmatch(r"-\w*[vV]\w*", words[0]):
+        return []
+    return _wrapped(WRAPPERS["command"], words, stdin)
+
+
+_SPECIAL: Final[Mapping[str, Callable[[list[str], str, Mapping[str, str]], list[Inner]]]] = {
+    "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "xargs": _xargs, "parallel": _parallel, "git": _git, "make": _make,
+    "gmake": _make,
+    "sed": _sed, "gsed": _sed, "alias": _alias, "trap": _trap, "crontab": _scheduled, "at": _at, "tmux": _tmux, "source": _source,
+    ".": _source, "env": _env,
+    "ssh": _ssh, "docker": _docker, "command": _command, **dict.fromkeys(_EDITORS, _editor),
+}  # fmt: skip

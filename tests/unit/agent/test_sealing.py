@@ -1,0 +1,115 @@
+"""Which words of a command name a script, and that a sealed command runs what was looked at, or nothing."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from melete.agent.sealing import look, named, seal
+from melete.core.environment import Place
+from melete.core.tool import Act
+from melete.environments.local import LocalEnvironment
+from melete.tools.shell import Shell
+
+NAMED = {
+    "./x.sh": ["x.sh"],
+    "bash x.sh a.txt": ["x.sh", "a.txt"],
+    "sudo -u bob python3 -u 'my tool.py' --flag": ["my tool.py"],
+    "A=1 nice -n 5 timeout 3s ./run": ["run"],
+    "cd sub && ./x.sh": ["sub/x.sh"],
+    "ls | bash -o pipefail x.sh; . env.sh": ["pipefail", "x.sh", "env.sh"],
+    "python3 -c 'print(1)' x.py": [],
+    "rm -rf ./build": [],
+    "bash $f": [],
+    "./a*.sh": [],
+    "cat <<EOF\n./x.sh\nEOF": [],
+    "if ./check; then ./go; fi": ["check", "go"],
+}
+
+
+@pytest.mark.parametrize(("command", "found"), NAMED.items())
+def test_words_that_may_name_a_script(command: str, found: list[str]) -> None:
+    assert [word for _, _, word, _ in named(command) if word != "\0"] == found
+
+
+def acting(env: LocalEnvironment, shell: Shell, command: str, cwd: Path) -> Act:
+    async def probe(text: str) -> bytes:
+        return await shell.probe(env, text)
+
+    return Act(command=command, argument="command", cwd=str(cwd), probe=probe)
+
+
+def place(folder: Path, **variables: str) -> Place:
+    return Place(cwd=str(folder), variables={"PATH": os.environ["PATH"], "HOME": str(folder), **variables})
+
+
+def test_a_script_that_is_changed_afterwards_runs_as_it_was(tmp_path: Path) -> None:
+    script = tmp_path / "x.sh"
+    script.write_text("#!/bin/sh\necho approved $1\n")
+    script.chmod(0o755)
+
+    async def main() -> list[str]:
+        env, shell, said = LocalEnvironment(place(tmp_path)), Shell(), list[str]()
+        try:
+            for command in ("./x.sh one", "bash x.sh two", "sh ./x.sh three | cat"):
+                script.write_text("#!/bin/sh\necho approved $1\n")
+                text = await seal(env, await look(env, acting(env, shell, command, tmp_path)))
+                script.write_text("#!/bin/sh\necho swapped $1\n")
+                said.append((await shell.run(env, text, timeout=30)).done.output.decode())
+        finally:
+            await env.aclose()
+        return said
+
+    assert asyncio.run(main()) == ["approved one\n", "approved two\n", "approved three\n"]
+
+
+def test_a_folder_that_is_another_one_runs_nothing(tmp_path: Path) -> None:
+    for name in ("good", "bad"):
+        (tmp_path / name).mkdir()
+    link = tmp_path / "here"
+    link.symlink_to("good")
+
+    async def main() -> tuple[str, str]:
+        env, shell = LocalEnvironment(place(tmp_path)), Shell()
+        try:
+            text = await seal(env, await look(env, acting(env, shell, "touch ran", link)))
+            good = (await shell.run(env, text, workdir=str(link), timeout=30)).done.output.decode()
+            link.unlink()
+            link.symlink_to("bad")
+            bad = (await shell.run(env, text, workdir=str(link), timeout=30)).done.output.decode()
+        finally:
+            await env.aclose()
+        return good, bad
+
+    good, bad = asyncio.run(main())
+    assert good == ""
+    assert "nothing was run" in bad
+    assert [(tmp_path / name / "ran").exists() for name in ("good", "bad")] == [True, False]
+
+
+def test_what_a_grant_is_bound_to_follows_the_session_shell(tmp_path: Path) -> None:
+    changes = [
+        "export PATH=/nowhere:$PATH",
+        "export LD_PRELOAD=",
+        "export GIT_DIR=$'a\\nb'",
+        "rm() { echo no; }",
+        "export() { echo no; }",
+        "alias ls=rm",
+    ]
+
+    async def main() -> list[str]:
+        env, shell, seen = LocalEnvironment(place(tmp_path)), Shell(), list[str]()
+        try:
+            for change in ["true", "x=1", *changes]:
+                await shell.run(env, change, timeout=30)
+                bound = (await look(env, acting(env, shell, "rm x", tmp_path))).bound
+                assert bound is not None
+                seen.append(repr(bound))
+        finally:
+            await env.aclose()
+        return seen
+
+    first, second, *others = asyncio.run(main())
+    assert first == second
+    assert len({first, *others}) == 1 + len(changes)
