@@ -51,11 +51,12 @@ exec*)
     done
     [ -d "$here/instances/$name" ] || fatal "no instance found with name $name"
     : > "$here/instances/$name/$$"
+    mkdir -p "$here/temp"
     cd "$folder" || exit 255
     exec @PYTHON@ -c 'import os, sys
 given = {key[13:]: value for key, value in os.environ.items() if key.startswith("APPTAINERENV_")}
-os.environ.clear(); os.environ.update(given, PATH=sys.argv[1])
-os.execvp(sys.argv[2], sys.argv[2:])' "$PATH" "$@";;
+os.environ.clear(); os.environ.update(given, PATH=sys.argv[1], TMPDIR=sys.argv[2])
+os.execvp(sys.argv[3], sys.argv[3:])' "$PATH" "$here/temp" "$@";;
 *) fatal "unknown command";;
 esac
 """

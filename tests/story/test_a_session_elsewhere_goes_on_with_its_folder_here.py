@@ -69,6 +69,7 @@ def test_it_goes_on_with_the_folder_of_here(tmp_path: Path, monkeypatch: pytest.
                     keys.add(getattr(conversation.env, "key", ""))
             first, *_ = await app.store.facts(SessionRef(id=session))
             assert isinstance(first, Opened)
+            assert first.cwd == str(project)  # what a listing finds it by
             assert len(keys) == 1  # a place of its own that is found again
             assert first.about["place"] not in keys
 

@@ -61,7 +61,31 @@ def test_the_doctor_says_where_commands_run(tmp_path: Path) -> None:
     assert rows["env"]["text"] == "commands run in local (env.default: local)"
     rows = {row["name"]: row for row in lines(melete("doctor", "--json", cwd=tmp_path, MELETE_ENV="sandbx").stdout)}
     assert (rows["env"]["status"], "sandbx" in rows["env"]["text"]) == ("fail", True)
-    assert "local: works" in rows["other envs"]["text"]
+    assert (rows["other envs"]["status"], "local: works" in rows["other envs"]["text"]) == ("ok", True)
+    melete("config", "set", "sandbox.walls", "bwrap", cwd=tmp_path)
+    rows = {row["name"]: row for row in lines(melete("doctor", "--json", cwd=tmp_path, PATH="/nowhere").stdout)}
+    assert (rows["other envs"]["status"], ": works" in rows["other envs"]["text"]) == ("warn", False)
+
+
+def test_an_unknown_name_is_answered_alike_everywhere(own_home: Path, tmp_path: Path) -> None:
+    said: set[str] = set()
+    with ScriptedModel([Say("No.")]) as model:
+        for words, chosen in (
+            (("run", "--env", "locl", "Go."), "local"),
+            (("run", "Go."), "locl"),
+            (("env", "use", "locl"), "local"),
+            (("env", "check", "locl"), "local"),
+        ):
+            done = melete(*words, model=model, cwd=tmp_path, MELETE_ENV=chosen)
+            assert done.returncode == 2
+            said.add(done.stderr)
+        (own_home / ".melete").mkdir(exist_ok=True)
+        (own_home / ".melete" / "config.yaml").write_text("env:\n  default: locl\n")
+        said.add(melete("run", "Go.", model=model, cwd=tmp_path, MELETE_ENV="").stderr)
+    (one,) = said
+    assert "there is no environment 'locl'" in one
+    assert "did you mean local? known: local, sandbox, " in one
+    assert one.rstrip().rstrip(")").endswith(", auto")
 
 
 def test_a_shell_is_offered_environments(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from msgspec import Struct
 
 CONTEXT_LIMIT = 20_000
+FOLDER = "The working folder is "
 HEAD, TAIL = 0.7, 0.2
 CONTEXT_FILES = ("MELETE.md", ".melete.md", "HERMES.md", ".hermes.md", "AGENTS.md", "CLAUDE.md", ".cursorrules")
 """Names looked for in the working folder, in the order in which they are shown."""
@@ -106,8 +107,13 @@ def shorten(text: str, limit: int = CONTEXT_LIMIT) -> str:
     return f"{text[:head]}\n\n[{len(text) - head - tail} characters left out]\n\n{text[len(text) - tail :]}"
 
 
+def says_folder(blocks: Sequence[str], cwd: str) -> bool:
+    """Whether a prompt names this working folder; one that is not absolute is not known yet, and counts as named."""
+    return not cwd.startswith("/") or any(f"{FOLDER}{cwd}\n" in f"{block}\n" for block in blocks)
+
+
 def _where(layers: Layers) -> str:
-    begun = f"This session began on {layers.now:%A, %Y-%m-%d, %H:%M %Z}. The working folder is {layers.cwd}"
+    begun = f"This session began on {layers.now:%A, %Y-%m-%d, %H:%M %Z}. {FOLDER}{layers.cwd}"
     return f"{begun}\n{layers.place}" if layers.place else begun
 
 

@@ -306,8 +306,12 @@ def _environments(loaded: Loaded) -> Iterator[Check]:
         yield Check(name="env", status="warn", text=remark, fix=no_sandbox(remark))
     else:
         yield Check(name="env", status="ok", text=how)
-    others = "\n".join(f"{row.name}: {_state(row)}" for row in rows if not row.default)
-    yield Check(name="other envs", status="ok", text=others)
+    others = [row for row in rows if not row.default]
+    text = "\n".join(f"{row.name}: {_state(row)}" for row in others)
+    if any(row.works for row in others):
+        yield Check(name="other envs", status="ok", text=text)
+    else:
+        yield Check(name="other envs", status="warn", text=text, fix="set one up if you want a choice")
 
 
 def _state(row: Known) -> str:

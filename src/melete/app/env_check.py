@@ -13,13 +13,12 @@ from typing import Any, Literal, cast
 from msgspec import Struct, structs
 
 from melete.app import config_edit
-from melete.app.keys import nearest_word
-from melete.app.places import AUTO, choose, place_of
-from melete.app.plugins import add_installed, installed, registry
+from melete.app.places import AUTO, choose, names, opener_of, place_of
+from melete.app.plugins import registry
 from melete.app.settings import Loaded
 from melete.core.environment import Environment, Missing, Opener, Place
 from melete.core.errors import EnvironmentFailure, MeleteError, UsageError
-from melete.core.plugin import Lazy, Registry
+from melete.core.plugin import Lazy
 
 TRY_SECONDS = 30.0
 TOUCH = "(: > .melete-check-$$) 2>/dev/null && rm -f .melete-check-$$ && echo yes"
@@ -46,15 +45,10 @@ class Step(Struct, frozen=True, kw_only=True):
     fix: str = ""
 
 
-def names() -> list[str]:
-    """The environments that are built in and those that are installed."""
-    return list(dict.fromkeys([*registry().names("environments"), *installed("environments")]))
-
-
 def known(loaded: Loaded) -> Iterator[Known]:
     """Each environment, looked at without starting it."""
     default = choose(loaded).name
-    listed = names()
+    listed = names(registry())
     for name in listed if default in listed else [*listed, default]:
         missing = look(loaded, name)
         why, fix = (missing.why, missing.fix) if missing else ("", "")
@@ -120,7 +114,7 @@ async def attempt(loaded: Loaded, name: str, *, cwd: str = "") -> AsyncIterator[
 async def use(loaded: Loaded, name: str) -> list[Step]:
     """Make an environment the default, after a try; the steps of it are returned.
 
-    Raises UsageError for a name that nobody has, and EnvironmentFailure when it does not work, with the settings as they were.
+    Raises ConfigError for a name that nobody has, and EnvironmentFailure when it does not work, with the settings as they were.
     """
     if name != AUTO:
         steps = [step async for step in attempt(loaded, of_name(name))]
@@ -137,20 +131,14 @@ async def use(loaded: Loaded, name: str) -> list[Step]:
 
 
 def of_name(name: str) -> str:
-    """The name itself; raises UsageError for one that nobody has, with the nearest."""
-    listed = names()
-    if name in listed:
-        return name
-    meant = nearest_word(name, [*listed, AUTO])
-    hint = f"did you mean {meant}? " if meant else ""
-    raise UsageError(f"there is no environment {name!r}", next=f"{hint}known: {', '.join([*listed, AUTO])}")
+    """The name itself; raises ConfigError for one that nobody has, with the nearest."""
+    opener_of(registry(), name)
+    return name
 
 
 def _opener(loaded: Loaded, name: str, *, cwd: str = "") -> tuple[Opener, Place]:
     """What makes the environment, and what it is made from: nothing of a try is kept or copied."""
-    made: Registry = registry()
-    add_installed(made, "environments", [name])
-    opener = cast("Opener", made.get("environments", name))
+    opener = opener_of(registry(), name)
     place = place_of(loaded, name, cwd=_working_folder(cwd), key=f"check-{token_hex(4)}")
     return opener, structs.replace(place, options=_passing(place.options))
 

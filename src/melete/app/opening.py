@@ -5,7 +5,7 @@ from msgspec import Struct
 from melete.app.answers import AnswerSchema
 
 PLACE = ("env", "folder")
-"""Keys of `Opened.about`: the environment that was asked for, and the working folder as this machine has it."""
+"""Keys of `Opened.about`: the environment that was asked for, and a working folder that stands before `Opened.cwd`."""
 
 
 class Options(Struct, frozen=True, kw_only=True):

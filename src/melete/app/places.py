@@ -2,18 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from secrets import token_hex
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from msgspec import Struct
 
-from melete.app.plugins import add_installed
+from melete.app.keys import nearest_word
+from melete.app.plugins import add_installed, installed
 from melete.app.settings import Loaded
 from melete.app.variables import variables_for_commands
 from melete.app.wire import Melete
 from melete.core.environment import Dialer, Environment, Opener, Place
 from melete.core.errors import ConfigError, UsageError
-from melete.core.plugin import Lazy
+from melete.core.plugin import Lazy, Registry
 
 if TYPE_CHECKING:
     from melete.app.usable import Usable
@@ -62,10 +63,24 @@ def place_of(loaded: Loaded, name: str, *, cwd: str, key: str = "") -> Place:
     )
 
 
+def names(made: Registry) -> list[str]:
+    """The environments of a registry and those that are installed; none is imported."""
+    return list(dict.fromkeys([*made.names("environments"), *installed("environments")]))
+
+
+def opener_of(made: Registry, name: str) -> Opener:
+    """What opens the environment `name`; raises ConfigError with all that may be named, and the nearest."""
+    add_installed(made, "environments", [name])
+    if name not in made.all("environments"):
+        listed = [*names(made), AUTO]
+        hint = f"did you mean {meant}? " if (meant := nearest_word(name, listed)) else ""
+        raise ConfigError(f"there is no environment {name!r}", next=f"{hint}known: {', '.join(listed)}")
+    return cast("Opener", made.get("environments", name))
+
+
 def open_place(app: Melete, name: str, *, cwd: str, key: str = "") -> Environment:
     """The environment, not started yet; raises ConfigError, EnvironmentFailure, UsageError for a working folder that is gone."""
-    add_installed(app.registry, "environments", [name])
-    opener: Opener = app.registry.get("environments", name)
+    opener = opener_of(app.registry, name)
     try:
         env = opener(place_of(app.loaded, name, cwd=cwd, key=key))
         env.cwd.encode()

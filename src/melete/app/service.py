@@ -25,7 +25,7 @@ from melete.agent.compact import Compactor
 from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
-from melete.agent.prompt import build
+from melete.agent.prompt import Layers, build, says_folder
 from melete.agent.run import Beside, Run, Start
 from melete.agent.smart import Smart
 from melete.agent.title import entitle
@@ -94,7 +94,7 @@ class Conversation:
         self.hub = app.hub(ref.id)
         self.tools: Sequence[Tool] = ()
         self.prefill: Sequence[Message] = ()
-        self.remark = ""
+        self.remark = self.moved = ""
         self.waking = waking or Waking(app, ref)
         self.model: ModelClient
         self._left: list[ModelClient] = []
@@ -218,6 +218,8 @@ class Conversation:
             found.append(("background", text))
         if new and self.remark:
             found.append(("environment", self.remark))
+        if self.moved:
+            found.append(("environment", self.moved))
         if new and model.provider in vendors():  # of a server of one's own nothing is expected to be known
             found += [("model", text) for text in notes(self.app.loaded.home, model.provider, model.name, model.can)]
         if (model.provider, model.name) != (self.model.provider, self.model.name):
@@ -256,14 +258,14 @@ class Conversation:
         if stored and stored.instructed and self.options.keeps_extra:
             extra = extra or stored.system[1]  # behind the identity
         made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window)
-        why = ("other instructions" if stored.place == made.place else "another environment") if stored else "start"
+        why = _why(stored, made)
         framed = Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why)
         return box, (structs.replace(framed, instructed=bool(extra), place=made.place),)
 
     def _says_the_same(self, stored: Framed) -> bool:
         """Whether a stored frame holds the instructions that the coming run is to have."""
         extra = self.options.extra.strip()
-        if stored.place != note_of(self.env):
+        if stored.place != note_of(self.env) or not says_folder(stored.system, self.env.cwd):
             return False
         if extra:
             return extra in stored.system
@@ -347,7 +349,8 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         known = before.about if before else {}
         chosen = choose(app.loaded, options.env or known.get("env", ""))
         key = _key_of(ref, known)
-        folder = options.cwd or _folder_of(before)
+        worked = _folder_of(before)
+        folder = _folder_here(options.cwd) if options.cwd else worked if Path(worked).is_dir() else ""
         try:
             env = open_place(app, chosen.name, cwd=folder, key=key)
         except ConfigError as error:
@@ -359,9 +362,10 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         tools = await open_tools(app, stack, only=options.toolsets)
         where = app.loaded.origin("agent.prefill").where
         prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
-        about = {"place": key, **({"env": options.env} if options.env else {}), **_folder_here(folder, env)}
+        about = {"place": key, **({"env": options.env} if options.env else {})}
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
-            ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=env.cwd, about=about))
+            cwd = _folder_here(folder) or env.cwd
+            ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=cwd, about=about))
         waking = Waking(app, ref)
         processes = open_processes(app, ref, env, waking, surface=options.surface)
         stack.push_async_callback(_end_processes, app, processes)
@@ -369,6 +373,9 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         conversation.tools = tools
         conversation.prefill = prefill
         conversation.remark = chosen.remark
+        if worked and not folder:
+            now = _folder_here("") or env.cwd
+            conversation.moved = f"the working folder of this session, {worked}, is not there: it goes on in {now}"
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
         stack.callback(app.close_hub, ref.id)
@@ -412,9 +419,8 @@ def _model_of(app: Melete, opened: Opened | None, options: Options) -> ModelClie
 
 
 def _folder_of(opened: Opened | None) -> str:
-    """Where the session worked; empty when that folder is gone, so that it goes on where the person is now."""
-    folder = opened.about.get("folder", opened.cwd) if opened else ""
-    return folder if Path(folder).is_dir() else ""
+    """The folder of here in which the session works; empty for a new one."""
+    return opened.about.get("folder", opened.cwd) if opened else ""
 
 
 def _key_of(ref: SessionRef | None, known: Mapping[str, str]) -> str:
@@ -425,13 +431,21 @@ def _key_of(ref: SessionRef | None, known: Mapping[str, str]) -> str:
     return blake2b(ref.id.encode(), digest_size=6).hexdigest() if ref else token_hex(6)
 
 
-def _folder_here(folder: str, env: Environment) -> Mapping[str, str]:
-    """The working folder as this machine has it, for a session whose environment knows it under another name."""
+def _folder_here(folder: str) -> str:
+    """The working folder as this machine has it; empty where there is none, which not every environment needs."""
     try:
-        here = str(Path(folder).expanduser().absolute())
-    except FileNotFoundError:  # the environment needs none of this machine
-        return {}
-    return {} if env.cwd == here else {"folder": here}
+        return os.path.realpath(Path(folder).expanduser())
+    except FileNotFoundError:
+        return ""
+
+
+def _why(stored: Framed | None, made: Layers) -> str:
+    """Why a frame is made, in place of the stored one."""
+    if stored is None:
+        return "start"
+    if stored.place != made.place:
+        return "another environment"
+    return "other instructions" if says_folder(stored.system, made.cwd) else "another folder"
 
 
 async def send(app: Melete, ref: SessionRef, message: InboxMessage, *, wait: float = 5.0) -> Receipt:

@@ -21,6 +21,8 @@ _MORE = re.compile(
     re.IGNORECASE,
 )
 """Names of secrets that are too uncertain for settings and certain enough for what commands do without."""
+_PASSWORD = re.compile(r"://[^\s/]*:[^\s/]+@")
+"""What stands before the host of an address and has a password in it."""
 _OURS = re.compile(r"MELETE_(?:SERVER_KEY|API_KEY(?:_\d+)?)")
 
 
@@ -28,8 +30,8 @@ def variables_for_commands(loaded: Loaded, name: str) -> Mapping[str, str]:
     """The variables that commands of the environment `name` see.
 
     Left out is what has the name of a secret, what the home's `.env` holds, what has or contains a known secret's value, and
-    the keys of Melete itself. `env.passthrough`, and `variables` of the environment's own section, name what is seen all the
-    same, also out of `.env`.
+    the keys of Melete itself; out of addresses in the others, name and password are taken. `env.passthrough`, and `variables`
+    of the environment's own section, name what is seen as it is all the same, also out of `.env`.
     """
     section = getattr(loaded.settings, name, None)
     passed = {*loaded.settings.env.passthrough, *getattr(section, "variables", ())} - SERVER_ALONE
@@ -44,8 +46,10 @@ def variables_for_commands(loaded: Loaded, name: str) -> Mapping[str, str]:
         if variable in SERVER_ALONE or (variable == AGENT and name not in AGENT_USERS):
             continue
         secret = variable in secrets or _is_secret(variable) or file.get(variable) == value
-        if variable in passed or not (secret or _tells(value, exact, hidden)):
+        if variable in passed:
             seen[variable] = value
+        elif not (secret or _tells(value, exact, hidden)):
+            seen[variable] = _PASSWORD.sub("://", value)
     return seen | {variable: file[variable] for variable in passed if variable in file and variable not in seen}
 
 

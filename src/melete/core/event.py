@@ -54,7 +54,8 @@ class Opened(Stamp, frozen=True, kw_only=True, tag="session.opened"):
     """The first fact of every session.
 
     A fork begins with copies of the facts of `forked_from` up to its fact `forked_at`; its own facts up to `copied` are these.
-    `about` holds what is known beside: `model` pins the session to a model, `imported` is the name that an import gave it.
+    `cwd` is the folder of this machine in which it was begun, wherever commands run. `about` holds what is known beside: `model`
+    pins the session to a model, `imported` is the name that an import gave it.
     """
 
     version: int = 1

@@ -109,8 +109,9 @@ class WhichRuns(Struct, frozen=True, kw_only=True):
 class Which(Struct, frozen=True, kw_only=True):
     """Which sessions, or messages of them: empty fields leave all in.
 
-    `cwd` is a folder with all below it; `since` (included) and `until` (excluded) are times of messages in a search and of the last
-    change in a listing; `chain` names a session whose whole chain of parents and forks is meant, `without` one whose chain is not.
+    `cwd` is the folder in which a session was begun, with all below it; `since` (included) and `until` (excluded) are times of
+    messages in a search and of the last change in a listing; `chain` names a session whose whole chain of parents and forks is
+    meant, `without` one whose chain is not.
     """
 
     sources: tuple[str, ...] = ()

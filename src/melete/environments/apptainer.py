@@ -17,18 +17,21 @@ from msgspec import Struct, structs
 
 from melete.core.environment import Completed, Missing, Place
 from melete.core.errors import EnvironmentFailure
-from melete.core.places import ApptainerOptions
+from melete.core.places import ApptainerOptions, SandboxOptions
 from melete.environments import scripts, tree
 from melete.environments.child import Child, Launched, Spec
 from melete.environments.host import launch
 from melete.environments.keeper import first_line
 from melete.environments.local import LocalEnvironment
+from melete.environments.rules import Rules, trusted
 from melete.environments.running import Programs
 
 PREFIX = "melete-"
 STARTING = 900.0
 CALL = 60.0
 ANSWER = 60.0
+AFTER = 0.5
+"""Seconds after which an instance that was stopped is listed no more: its commands end first."""
 BY_FORCE = frozenset({255, 137, 143, -9, -15})
 VOLUME = re.compile(r"[^:,]+:/[^:,]*(:ro|:rw)?")
 INSTALL = "install Apptainer, or choose another environment: melete env list"
@@ -65,7 +68,7 @@ class Apptainer(scripts.ScriptedFiles, Programs):
         if missing := self.missing(place):
             raise EnvironmentFailure(missing.why, next=missing.fix)
         _judge(self.options, self._cwd)
-        _keep_off(place.hidden, self._cwd)
+        _keep_off(place, self._cwd)
         variables = self._handed()
         self._variables = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
         self._runner = LocalEnvironment(Place(cwd="/", variables=variables))
@@ -77,7 +80,7 @@ class Apptainer(scripts.ScriptedFiles, Programs):
     def missing(place: Place) -> Missing | None:
         """Why it would not work here."""
         options: ApptainerOptions = place.options or ApptainerOptions()
-        if shutil.which(options.command, path=place.variables.get("PATH", os.defpath)) is None:
+        if shutil.which(options.command, path=trusted(place)["PATH"]) is None:
             return Missing(why=f"{options.command} is not installed", fix=INSTALL)
         return None
 
@@ -222,8 +225,12 @@ class Apptainer(scripts.ScriptedFiles, Programs):
         raise AssertionError("unreachable")
 
     async def _lost(self, child: Child) -> EnvironmentFailure | None:
-        if child.code not in BY_FORCE or self.closed or not await self._gone():
+        if child.code not in BY_FORCE or self.closed:
             return None
+        if not await self._gone():
+            await asyncio.sleep(AFTER)
+            if not await self._gone():
+                return None
         return EnvironmentFailure(
             "the container ended while the command ran",
             kept="files in the working folder are as they were",
@@ -248,7 +255,7 @@ class Apptainer(scripts.ScriptedFiles, Programs):
         given = self.place.variables
         passed = {name: given[name] for name in self.options.variables if name in given}
         handed = {f"{kind}ENV_{name}": value for name, value in passed.items() for kind in ("APPTAINER", "SINGULARITY")}
-        return {**given, **handed}
+        return {**trusted(self.place), **handed}
 
 
 def _judge(given: ApptainerOptions, cwd: str) -> None:
@@ -265,11 +272,13 @@ def _judge(given: ApptainerOptions, cwd: str) -> None:
             )
 
 
-def _keep_off(hidden: Sequence[str], cwd: str) -> None:
+def _keep_off(place: Place, cwd: str) -> None:
     """Refuse a working folder in which commands would see what is hidden: it is mounted whole."""
-    for path in map(os.path.realpath, hidden):
-        if f"{path}/".startswith(f"{cwd.rstrip('/')}/") and Path(path).is_dir():
-            what = f"the working folder {cwd} has Melete's own in it ({path}), which commands must not see"
+    secrets = Rules(place, SandboxOptions(), cwd=cwd, thorough=False).secrets
+    for path in (*map(os.path.realpath, place.hidden), *sorted(secrets)):
+        if f"{path}/".startswith(f"{cwd.rstrip('/')}/") and Path(path).exists():
+            whose = "secrets" if path in secrets else "Melete's own"
+            what = f"the working folder {cwd} has {whose} in it ({path}), which commands must not see"
             raise EnvironmentFailure(what, next="start in another, such as that of a project")
 
 

@@ -21,10 +21,12 @@ from msgspec import Struct
 
 from melete.core.environment import Place
 from melete.core.errors import EnvironmentFailure
-from melete.core.places import DockerOptions
+from melete.core.places import DockerOptions, SandboxOptions
 from melete.environments.child import Child, Spec
 from melete.environments.engine import ABSENT, Engine, fetch, meant
 from melete.environments.host import launch
+from melete.environments.rules import Access, Rules
+from melete.environments.walls import NOTHING, fastened
 
 WORKSPACE = "/workspace"
 HOME = "/home/agent"
@@ -183,25 +185,33 @@ def recipe(place: Place, options: DockerOptions, facts: Facts, *, cwd: str) -> l
     words += ["--storage-opt", f"size={options.disk_mb}m"] if options.disk_mb and facts.disk else []
     if options.workspace == "mount":
         words += ["--mount", _fields("type=bind", f"source={cwd}", f"target={WORKSPACE}")]
-        words += _hiding(place.hidden, cwd=cwd)
+        words += _closing(place, cwd=cwd)
     for volume in options.volumes:
         words += ["--volume", _volume(volume, options)]
     return [*words, "--label", f"{KEY}={place.key}"]
 
 
-def _hiding(hidden: Sequence[str], *, cwd: str) -> list[str]:
-    """The words that hide folders of the working folder; those on the way to them become mounts, which cannot be renamed."""
+def _closing(place: Place, *, cwd: str) -> list[str]:
+    """The words that close what the sandbox closes in its working folder; folders on the way to it become mounts, which cannot
+    be renamed."""
+    hidden = {path for path in map(os.path.realpath, place.hidden) if Path(path).is_dir()}
+    if cwd in hidden:
+        raise EnvironmentFailure(f"the working folder {cwd} is Melete's own and hidden", next="start in another")
+    rules = Rules(place, SandboxOptions(), cwd=cwd, thorough=False)
+    rows: dict[str, Access] = dict(rules.kept) if rules.access(cwd) == "write" else {}
+    rows |= dict.fromkeys(hidden.union(filter(os.path.exists, rules.secrets)), "hide")
+    base = cwd.rstrip("/")
+    rows = {path: access for path, access in rows.items() if path.startswith(f"{base}/") and access != "private"}
+    closed = {path for path, access in rows.items() if access == "hide"}
+    rows = {path: access for path, access in rows.items() if not closed.intersection(map(str, Path(path).parents))}
     words: list[str] = []
-    for path in map(os.path.realpath, hidden):
-        if path == cwd:
-            raise EnvironmentFailure(f"the working folder {cwd} is Melete's own and hidden", next="start in another")
-        if not path.startswith(cwd.rstrip("/") + "/") or not Path(path).is_dir():
-            continue
-        below = path.removeprefix(cwd.rstrip("/"))
-        for parent in map(str, reversed(Path(below).parents[:-1])):
-            source = f"source={cwd.rstrip('/')}{parent}"
-            words += ["--mount", _fields("type=bind", source, f"target={WORKSPACE}{parent}")]
-        words += ["--mount", _fields("type=tmpfs", f"target={WORKSPACE}{below}", "tmpfs-size=4096")]
+    for path, access in fastened({cwd: "write", **rows}).items():
+        target = f"target={WORKSPACE}{path.removeprefix(base)}"
+        if access == "hide" and Path(path).is_dir():
+            words += ["--mount", _fields("type=tmpfs", target, "tmpfs-size=4096")]
+        elif path != cwd:
+            source = f"source={NOTHING if access == 'hide' else path}"
+            words += ["--mount", _fields("type=bind", source, target, *([] if access == "write" else ["readonly"]))]
     return words
 
 

@@ -111,7 +111,6 @@ class Docker(SharedFiles, ScriptedFiles, Programs):
         self._opening = asyncio.Lock()
         self._ahead: list[tuple[str, Launched]] = []
         self._notes: list[str] = []
-        self._making_temp = asyncio.Lock()
         self.errands = Errands(self.start, FILE_STEPS)
 
     @property
@@ -155,11 +154,6 @@ class Docker(SharedFiles, ScriptedFiles, Programs):
                        f"disk: {disk}"],
             "afterwards": ["kept, stopped, for when the session goes on" if options.keep else "thrown away"],
         }  # fmt: skip
-
-    async def temp(self) -> str:
-        """A folder below /tmp of the container, for this session alone."""
-        async with self._making_temp:
-            return await super().temp()
 
     async def aclose(self) -> None:
         """End everything that runs inside, and give the container back."""

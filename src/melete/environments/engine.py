@@ -5,7 +5,6 @@ person set them up.
 """
 
 import contextlib
-import os
 import re
 import shutil
 import subprocess
@@ -15,7 +14,7 @@ from melete.core.environment import Completed, Missing, Place
 from melete.core.errors import EnvironmentFailure
 from melete.core.places import DockerOptions
 from melete.environments.local import LocalEnvironment
-from melete.environments.rules import outside
+from melete.environments.rules import trusted
 
 CALL = 60.0
 PULL = 3600.0
@@ -78,7 +77,7 @@ class Engine:
     async def attempt(self, *words: str, stdin: bytes = b"", timeout: float = CALL) -> Completed:
         """Run one call, whatever its status."""
         if not self._found:
-            if shutil.which(self.command, path=self.variables.get("PATH", os.defpath)) is None:
+            if shutil.which(self.command, path=self.variables["PATH"]) is None:
                 raise EnvironmentFailure(f"{self.command} is not installed", next=INSTALL)
             self._found = True
         return await self._runner.exec(self.argv(*words), stdin=stdin, timeout=timeout, limit=4_000_000)
@@ -105,9 +104,7 @@ def variables_of(place: Place, options: DockerOptions) -> dict[str, str]:
 
     Its PATH, by which it is found itself, leads to nothing in the working folder.
     """
-    path = outside(place.variables.get("PATH", ""), place.cwd) if place.cwd else place.variables.get("PATH", os.defpath)
-    named = {"DOCKER_HOST": options.host, "CONTAINER_HOST": options.host} if options.host else {}
-    return {**place.variables, "PATH": path, **named}
+    return trusted(place) | ({"DOCKER_HOST": options.host, "CONTAINER_HOST": options.host} if options.host else {})
 
 
 def meant(said: str, what: str) -> EnvironmentFailure:

@@ -21,10 +21,15 @@ SECONDS = 600.0
 LISTING = 256 << 20
 SPARE = 4 << 20
 
-BEGIN = 'mkdir -p -- "$1/.melete-sync" && cd -- "$1/.melete-sync" && rm -rf in big && pwd -P'
-END = 'rm -rf -- "$1/.melete-sync"'
+BEGIN = r"""
+mkdir -p -- "$1/{MARK}" && cd -- "$1" && rm -rf {MARK}/in {MARK}/big || exit 1
+find {OURS}* -prune -mtime +1 -exec rm -rf -- {} + 2>/dev/null
+exit 0
+"""
+"""What was left there by sessions that were killed goes after two days."""
+END = 'rm -rf -- "$1/{MARK}"'
 PUT = r"""
-cd -- "$1" && mkdir -p .melete-sync && rm -rf .melete-sync/in && mkdir .melete-sync/in && cd .melete-sync/in || exit 1
+cd -- "$1" && mkdir -p {MARK} && rm -rf {MARK}/in && mkdir {MARK}/in && cd {MARK}/in || exit 1
 tar -xof - || { cd ..; rm -rf in; exit 1; }
 find . -type d -exec sh -c 'cd ../..; mkdir -p -- "$@"' sh {} +
 find . -type d -exec sh -c '
@@ -43,14 +48,14 @@ find . -type d -exec sh -c '
     ) done' sh "$1" {} +
 cd ..; rm -rf in
 """
-ADD = 'cd -- "$1" && mkdir -p .melete-sync && cat >> .melete-sync/big'
+ADD = 'cd -- "$1" && mkdir -p {MARK} && cat >> {MARK}/big'
 SETTLE = r"""
 cd -- "$1" || exit 1
-[ "$(wc -c < .melete-sync/big)" -eq "$3" ] || { rm -f .melete-sync/big; exit 1; }
-chmod "$4" .melete-sync/big && TZ=UTC0 touch -t "$5" .melete-sync/big || exit 1
+[ "$(wc -c < {MARK}/big)" -eq "$3" ] || { rm -f {MARK}/big; exit 1; }
+chmod "$4" {MARK}/big && TZ=UTC0 touch -t "$5" {MARK}/big || exit 1
 case $2 in */*) mkdir -p -- "${2%/*}" || exit 1;; esac
 [ ! -d "$2" ] || [ -h "$2" ] || rmdir -- "$2" || exit 1
-mv -f -- .melete-sync/big "$2"
+mv -f -- {MARK}/big "$2"
 """
 TAKE = 'cd -- "$1" || exit 1; shift; tar -cf - -- "$@" 2>/dev/null; exit 0'
 PART = r"""
@@ -73,6 +78,7 @@ class FarCopy:
     def __init__(self, env: Runs, folder: str) -> None:
         self._env = env
         self.folder = folder
+        self._mark = f"{manifest.OURS}-{token_hex(4)}"
 
     async def begin(self) -> None:
         """Make the folder if it is missing, and mark it as a copy."""
@@ -85,7 +91,7 @@ class FarCopy:
     async def listing(self, skip: Sequence[str]) -> Listing | None:
         """What it holds; None when the folder is not there."""
         token = token_hex(8)
-        argv = manifest.listing_argv(self.folder, token, skip)
+        argv = manifest.listing_argv(self.folder, token, self._mark, skip)
         done = await self._env.exec(argv, cwd="/", timeout=SECONDS, limit=LISTING)
         return manifest.told(done, token, self.folder)
 
@@ -133,6 +139,7 @@ class FarCopy:
             await self._run(REMOVE, self.folder, *_dotted(some))
 
     async def _run(self, script: str, *words: str, stdin: bytes = b"") -> bytes:
+        script = script.replace("{MARK}", self._mark).replace("{OURS}", manifest.OURS)
         done = await self._env.exec(["sh", "-c", script, "sh", *words], stdin=stdin, cwd="/", timeout=SECONDS)
         if done.code != 0:
             raise _failure("written", done)

@@ -117,4 +117,4 @@ def _keep_owner(descriptor: int, before: os.stat_result) -> None:
             os.fchown(descriptor, before.st_uid, before.st_gid)
         except PermissionError:
             pass  # only an administrator may give files away; the content matters
-    os.fchmod(descriptor, stat.S_IMODE(before.st_mode))
+    os.fchmod(descriptor, before.st_mode & 0o777)  # whoever writes into a file takes the other bits from it, as always

@@ -14,7 +14,7 @@ from melete.core.environment import Completed
 from melete.core.errors import EnvironmentFailure
 
 OURS = ".melete-sync"
-"""The folder in the copy that holds what is on its way; names that begin so are never copied."""
+"""How the folder in the copy is called that holds what is on its way, each session's own; names that begin so are never copied."""
 GUARDED = frozenset({"config", "config.worktree"})
 """What git runs, or reads programs to run from: never taken back from another machine."""
 LOST = 3
@@ -22,9 +22,9 @@ LOST = 3
 LIST = """
 cd "$1" 2>/dev/null || exit 3
 for tool in find stat tar dd; do command -v "$tool" >/dev/null || exit 4; done
-token=$2; shift 2
+token=$2 mark=$3; shift 3
 date +%s
-[ -d .melete-sync ] && echo marked || echo unmarked
+[ -d "$mark" ] && echo marked || echo unmarked
 if stat -c %f / >/dev/null 2>&1; then how=-c what="$token %f %s %Y|%y|%n"
 else how=-f what="$token %Xp %z %m|%Fm|%N"; fi
 find . "$@" -exec stat "$how" "$what" {} + 2>/dev/null && whole=whole || whole=partly
@@ -121,13 +121,13 @@ def described(found: os.stat_result) -> Found | None:
     )
 
 
-def listing_argv(folder: str, token: str, skip: Sequence[str]) -> list[str]:
-    """The command that lists a folder over there; `token` is a word that nobody there can know."""
+def listing_argv(folder: str, token: str, mark: str, skip: Sequence[str]) -> list[str]:
+    """The command that lists a folder over there, marked by `mark`; `token` is a word that nobody there can know."""
     leave = ["(", "-name", f"{OURS}*"]
     for name in skip:
         leave += ["-o", "-name", name]
     kinds = ["(", "-type", "f", "-o", "-type", "d", "-o", "-type", "l", ")"]
-    return ["sh", "-c", LIST, "sh", folder, token, *leave, ")", "-prune", "-o", *kinds]
+    return ["sh", "-c", LIST, "sh", folder, token, mark, *leave, ")", "-prune", "-o", *kinds]
 
 
 def told(done: Completed, token: str, folder: str) -> Listing | None:

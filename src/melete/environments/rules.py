@@ -6,7 +6,7 @@ The rule for the longest path that leads to a place decides. What has no rule ca
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -25,7 +25,8 @@ READABLE = 0o004
 
 
 class Rules:
-    """The rules for one sandbox. `rows` is path → access, `links` are names that lead to shown folders, `remarks` for a person.
+    """The rules for one sandbox. `rows` is path → access, `links` are names that lead to shown folders, `remarks` for a person,
+    `secrets` what holds keys and histories, wherever it lies.
 
     With `thorough` the machine is looked at as well: for what other users may not read, and for sockets of services. What lies
     in the working folder is decided without.
@@ -41,7 +42,7 @@ class Rules:
         self.home = os.path.realpath(given) if given.startswith("/") and os.path.realpath(given) != "/" else ""
         self._homes = self._all_homes()
         self._closed: set[str] = set()
-        self._secrets: set[str] = set()
+        self.secrets: set[str] = set()
         self._base()
         if thorough and os.getuid() == 0:
             self._unreadable()
@@ -53,6 +54,8 @@ class Rules:
         self._at_login()
         if given != self.home and self.home and self.access(str(Path(given).parent)) in {"hide", "private"}:
             self.links[given] = self.home
+        own = os.path.realpath(sys.prefix) if sys.prefix != sys.base_prefix else self.cwd
+        self._own = own if own not in self.rows and self.access(own) == "write" else ""
         self.rows = dict(self._needed())
 
     def access(self, path: str) -> Access:
@@ -62,6 +65,14 @@ class Rules:
                 return self.rows[path]
             path = os.path.dirname(path)  # noqa: PTH120 - asked often
         return self.rows.get("/", "read")
+
+    @property
+    def kept(self) -> Mapping[str, Access]:
+        """The rows for walls that can close a part of a folder in which new files are made.
+
+        Of what may be written they except the virtual environment from which Melete runs: a command could change Melete itself.
+        """
+        return {**self.rows, self._own: "read"} if self._own else self.rows
 
     # ---- what they are made of, the later over the earlier ----
 
@@ -98,7 +109,7 @@ class Rules:
         if real == path or not (_is_system(real) or _within(self.cwd, real) or real.count("/") < 2):  # noqa: PLR2004
             self._put(real, "hide")
             self._closed.add(real)
-            self._secrets.add(real)
+            self.secrets.add(real)
 
     def _unreadable(self) -> None:
         for top, depth in hiding.LOOKED_THROUGH:
@@ -113,6 +124,7 @@ class Rules:
                 self._put(path, "hide")
 
     def _toolchains(self, path: str) -> None:
+        of_homes = any(_within(home, self.cwd) for home in self._homes)  # else tools in there are the project's own
         wanted = [sys.base_prefix, sys.prefix]
         for entry in dict.fromkeys(path.split(os.pathsep)):
             real = os.path.realpath(entry) if entry.startswith("/") else ""
@@ -124,7 +136,9 @@ class Rules:
         wanted += [f"{self.home}/{name}" for name in hiding.GIT_SETTINGS if _harmless(f"{self.home}/{name}")]
         for folder in wanted:
             real = os.path.realpath(folder)
-            if not self._is_shown(real) and real not in self._homes and not self._is_closed(real):
+            if self._is_shown(real) or real in self._homes or self._is_closed(real):
+                continue
+            if of_homes or not _within(real, self.cwd):
                 self._put(real, "read")
 
     def _tools_of(self, folder: str) -> list[str]:
@@ -220,7 +234,7 @@ class Rules:
 
     def _is_led_astray(self, given: str, real: str) -> bool:
         """Whether a link, which a command may have made, leads to a secret; who names the secret itself may have it."""
-        secret = any(_within(real, one) for one in self._secrets)
+        secret = any(_within(real, one) for one in self.secrets)
         return secret and os.path.basename(os.path.normpath(given)) != os.path.basename(real)  # noqa: PTH119
 
     def _is_shown(self, path: str) -> bool:
@@ -256,6 +270,12 @@ def outside(path: str, cwd: str) -> str:
     if not not_writable(real):
         folders = [one for one in folders if not _within(os.path.realpath(one), real)]
     return os.pathsep.join(folders)
+
+
+def trusted(place: Place) -> dict[str, str]:
+    """The variables of a place for a program that runs without walls: nothing on its PATH lies in the working folder."""
+    path = outside(place.variables.get("PATH", ""), place.cwd or str(Path.cwd()))
+    return {**place.variables, "PATH": path}
 
 
 def _homes_of_users() -> list[str]:

@@ -121,7 +121,7 @@ class Sandbox(SharedFiles, Programs):
             "hide": "hidden",
             "read": "shown of it",
         }
-        for path, access in rules.rows.items():
+        for path, access in (rules.kept if self._bwrap else rules.rows).items():
             rows[headings[access]].append(path)
         options = self.options
         rows["limits"] = [

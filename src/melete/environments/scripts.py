@@ -5,6 +5,7 @@ starts programs through `wrapped`, whose first line of output tells where the pr
 that descends from it. Paths travel as plain ASCII (`escaped`), so a way there that only carries text carries every name.
 """
 
+import asyncio
 import errno
 import os
 import posixpath
@@ -12,7 +13,7 @@ import re
 import stat
 from collections.abc import Sequence
 from secrets import token_hex
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
@@ -330,6 +331,10 @@ class ScriptedFiles:
     errands: Errands | None = None
     _temp_made = ""
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._making_temp = asyncio.Lock()
+
     async def read(self: Runs, path: str, *, offset: int = 0, limit: int = -1) -> bytes:
         """Bytes of a regular file; raises OSError, for a folder, a FIFO or a device as well."""
         at = located(self, path)
@@ -380,10 +385,11 @@ class ScriptedFiles:
 
     async def temp(self) -> str:
         """A folder of the temporary ones there, for this session alone."""
-        if not self._temp_made:
-            made = await run_script(self, "temp", ("",), path="the temporary folder")  # pyright: ignore[reportArgumentType]
-            self._temp_made = os.fsdecode(made).rstrip("\n")
-        return self._temp_made
+        async with self._making_temp:
+            if not self._temp_made:
+                made = await run_script(self, "temp", ("",), path="the temporary folder")  # pyright: ignore[reportArgumentType]
+                self._temp_made = os.fsdecode(made).rstrip("\n")
+            return self._temp_made
 
     async def remove_temp(self) -> None:
         """Remove what `temp` made; raises OSError or EnvironmentFailure when the place is not to be reached any more."""

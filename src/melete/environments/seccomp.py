@@ -1,11 +1,13 @@
 """Which system calls commands behind walls may make: a filter for the kernel, as the bytes that it takes.
 
 What is refused is what a command has no business with and attackers have much: namespaces and mounts of one's own, keys of the
-kernel, its debuggers and loaders, input forged for a terminal, and kinds of sockets that no wall of the network keeps in.
+kernel, its debuggers and loaders, input forged for a terminal, kinds of sockets that no wall of the network keeps in, and
+files that would run as their owner outside.
 Numbers: `asm/unistd_64.h` of x86, `asm-generic/unistd.h` for ARM.
 """
 
 import errno
+import os
 import platform
 import socket
 import struct
@@ -44,12 +46,27 @@ REFUSED: dict[str, tuple[int, int]] = {
     "umount2": (166, 39),
     "userfaultfd": (323, 282),
 }
-UNKNOWN = {"clone3": (435, 435), "io_uring_setup": (425, 425)}
+UNKNOWN = {"clone3": (435, 435), "io_uring_setup": (425, 425), "openat2": (437, 437)}
 """These are answered as by an older kernel, so that programs take the older way: the filter cannot see into their arguments."""
 SOCKET, CLONE, UNSHARE, IOCTL, PRLIMIT = (41, 198), (56, 220), (272, 97), (16, 29), (302, 261)
 SIGNALS = ((62, 129), (200, 130), (234, 131), (129, 138), (297, 240), (434, 434))
 """kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_open: whom they are for is their first argument."""
 EVERYBODY = -1
+NONE = -1
+MODES: dict[str, tuple[int, int, int, int]] = {
+    "chmod": (90, NONE, 1, NONE),
+    "creat": (85, NONE, 1, NONE),
+    "fchmod": (91, 52, 1, NONE),
+    "fchmodat": (268, 53, 2, NONE),
+    "fchmodat2": (452, 452, 2, NONE),
+    "mknod": (133, NONE, 1, NONE),
+    "mknodat": (259, 33, 2, NONE),
+    "open": (2, NONE, 2, 1),
+    "openat": (257, 56, 3, 2),
+}
+"""Calls that give files their mode: which argument that is, and which the flags are without which there is none."""
+MAKES_FILE = 0o100 | 0o20000000
+AS_OWNER, AS_GROUP = 0o4000, 0o2000
 NEW_NAMESPACES = 0x7E020000 | 0x80
 TERMINAL_INPUT = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: typing for somebody else."""
@@ -93,6 +110,7 @@ def program(*, alone: int = 0) -> bytes:
     steps += _when(
         IOCTL[column], _SECOND, [(_EQUAL, one) for one in TERMINAL_INPUT], found=_refuse(errno.EPERM), else_=_allow()
     )
+    steps += _modes(column)
     if alone:
         for numbers in SIGNALS:
             spared = [(_EQUAL, one & 0xFFFFFFFF) for one in (alone, -alone, EVERYBODY)]
@@ -100,6 +118,22 @@ def program(*, alone: int = 0) -> bytes:
         steps += _when(PRLIMIT[column], _FIRST, [(_EQUAL, 0)], found=_allow(), else_=_refuse(errno.EPERM))
     steps.append(_allow())
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
+
+
+def _modes(column: int) -> list[Step]:
+    """No file is made one that runs as its owner, who out here may be the administrator.
+
+    Nor as its group, for an administrator; other people's programs set that bit on folders again that they copy.
+    """
+    forbidden = AS_OWNER | (0 if os.getuid() else AS_GROUP)
+    steps: list[Step] = []
+    for *numbers, mode, flags in MODES.values():
+        judged = [(_LOAD, 0, 0, _FIRST + 8 * mode), (_ANY_BIT, 0, 1, forbidden), _refuse(errno.EPERM), _allow()]
+        if flags != NONE:
+            judged = [(_LOAD, 0, 0, _FIRST + 8 * flags), (_ANY_BIT, 1, 0, MAKES_FILE), _allow(), *judged]
+        if numbers[column] != NONE:
+            steps += [(_EQUAL, 0, len(judged), numbers[column]), *judged]
+    return steps
 
 
 def _bits(number: int, column: int) -> int:

@@ -33,6 +33,7 @@ from melete.environments.keeper import (
     run_command,
 )
 from melete.environments.parcels import digest_of
+from melete.environments.rules import trusted
 from melete.environments.running import Programs
 from melete.environments.ssh_words import address, why_not
 from melete.environments.synced import Synced
@@ -58,8 +59,8 @@ def open_ssh(place: Place) -> Environment:
         raise FileNotFoundError(str(here))
     there = given.cwd or f"{SHELF}/{place.key or token_hex(6)}"
     far = Ssh(structs.replace(place, options=structs.replace(given, cwd=there)))
-    kept = f"{address(given)} {given.cwd} {here}" if given.cwd else ""
-    memory = Path(place.scratch) / "sync" / f"{digest_of([os.fsencode(kept)])}.json" if kept and place.scratch else None
+    pair = os.fsencode(f"{address(given)} {there} {here}")
+    memory = Path(place.scratch) / "sync" / f"{digest_of([pair])}.json" if place.scratch else None
     skip = (*given.sync_skip, *place.hidden)
     return Synced(far, here, cap_mb=given.sync_mb, skip=skip, throwaway=not given.cwd, memory=memory)
 
@@ -67,7 +68,8 @@ def open_ssh(place: Place) -> Environment:
 class Ssh(scripts.ScriptedFiles, Programs):
     """An `Environment` on another machine; it connects with its first use.
 
-    `place.variables` are those of ssh itself; commands there see their own, and those of `ssh.variables`.
+    `place.variables` are those of ssh itself, whose PATH leads to nothing in the working folder; commands there see their own,
+    and those of `ssh.variables`.
     """
 
     def __init__(self, place: Place) -> None:
@@ -75,10 +77,11 @@ class Ssh(scripts.ScriptedFiles, Programs):
         self.options: SshOptions = place.options or SshOptions()
         _judge(self.options)
         self._place = place
-        self._client = shutil.which("ssh", path=place.variables.get("PATH", os.defpath)) or ""
+        variables = trusted(place)
+        self._client = shutil.which("ssh", path=variables["PATH"]) or ""
         if not self._client:
             raise EnvironmentFailure("ssh is not installed here", next="install the client of OpenSSH")
-        self._variables = {os.fsencode(name): os.fsencode(value) for name, value in place.variables.items()}
+        self._variables = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
         self._cwd = self.options.cwd or HOME
         self._folder: Path | None = None
         self._keeper: Keeper | None = None
@@ -98,9 +101,9 @@ class Ssh(scripts.ScriptedFiles, Programs):
 
     @property
     def note(self) -> str:
-        """One sentence for the model."""
+        """One sentence for the model, the same before and after there is a connection."""
         given = self.options
-        folder = "its home folder" if self._cwd == HOME else self._cwd
+        folder = given.cwd or "its home folder"
         user = f"{given.user}@" if given.user else ""
         return f"Commands run on another machine, {user}{given.host}, in {folder}; files of this machine are not there."
 

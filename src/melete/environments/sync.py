@@ -64,6 +64,7 @@ class Sync:
         self.here = here
         self.far = FarCopy(env, there)
         self.known: dict[str, Known] = {}
+        self._written: dict[str, Known] = {}
         self._cap = cap_mb
         self.skip = tuple(name for name in skip if "/" not in name)
         self._hidden = tuple(_below(here, path) for path in skip if path.startswith("/"))
@@ -118,12 +119,15 @@ class Sync:
             self.known = self._open({p: one for p, one in known.items() if not any(map(left_out, p.split("/")))})
 
     def remember(self, memory: Path) -> None:
-        """Write down how both are. Names that no JSON can hold are left out."""
+        """Write down how both are, if that is not what was written last. Names that no JSON can hold are left out."""
+        if self.known == self._written:
+            return
         memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         named = {path: known for path, known in self.known.items() if _plain(path) and _plain(known.digest)}
-        beside = memory.with_suffix(".new")
+        beside = memory.with_suffix(f".{os.getpid()}.new")
         beside.write_bytes(msgspec.json.encode(named))
         beside.replace(memory)
+        self._written = {**self.known}
 
     async def _here(self) -> dict[str, Found]:
         try:

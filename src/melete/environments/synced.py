@@ -26,7 +26,7 @@ log = logging.getLogger("melete.sync")
 class Synced:
     """`env` with the folder `here` of this machine copied to its working folder; `throwaway` removes that at the end.
 
-    `memory` is a file that remembers how both were, for a copy that stays until another session.
+    `memory` is a file that remembers how both were, for a copy that stays until another session, or that a killed one left.
 
     A round that fails does not fail the command: the note of the next result tells of it, and the next round tries again. When
     the last one fails `aclose` raises EnvironmentFailure.
@@ -143,12 +143,23 @@ class Synced:
                 kept="what had come before is here",
                 next=f"look into {sync.far.folder} there while it exists",
             ) from error
+        self._remember(sync)
         for note in (*self._notes, *report.notes):
             log.warning("%s", note)
-        if self._memory is not None:
-            sync.remember(self._memory)
         if self._throwaway:
             await self.env.exec(["rm", "-rf", "--", sync.far.folder], cwd="/")
+            if self._memory is not None:
+                self._memory.unlink(missing_ok=True)
+
+    def _remember(self, sync: Sync) -> None:
+        """Write down how both are: a session that is killed writes nothing more."""
+        try:
+            if self._memory is not None:
+                sync.remember(self._memory)
+        except OSError as error:
+            note = f"it could not be written down which files are on both sides: {error.strerror}"
+            if note not in self._notes:
+                self._notes.append(note)
 
     async def _begun(self) -> Sync:
         async with self._beginning:
@@ -165,6 +176,7 @@ class Synced:
             self._notes += [*pulled.notes, *pushed.notes]
             self._last = time.monotonic()
             self.sync = sync
+            self._remember(sync)
             return sync
 
     def _way(self) -> Runs:
@@ -206,6 +218,7 @@ class Synced:
         try:
             pulled, pushed = await self.sync.round()
             self._notes += [*pulled.notes, *pushed.notes]
+            self._remember(self.sync)
         except EnvironmentFailure as error:
             note = f"the working folder could not be kept alike: {error}"
             if note not in self._notes:

@@ -34,7 +34,7 @@ def arguments(rules: Rules, options: SandboxOptions) -> list[str]:
     """The arguments that build the walls; the program to run inside follows."""
     argv = basic(network=options.network == "on")
     size = str(options.temp_mb << 20)
-    for path, access in fastened(rules.rows).items():
+    for path, access in fastened(rules.kept).items():
         if access == "private":
             argv += ["--size", size, "--perms", "0700" if path == rules.home else "1777", "--tmpfs", path]
         elif access == "write":

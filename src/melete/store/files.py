@@ -184,7 +184,7 @@ class FileStore:
             await session.record(Titled(title=title), durable=True)
 
     async def delete(self, ref: SessionRef) -> None:
-        """Remove the session's log, inbox and rows; raises SessionBusyError while it runs."""
+        """Remove the session's log, inbox, rows and all else of it; raises SessionBusyError while it runs."""
         path = self._known(ref)
         self._check_owner(ref)
         handle = await lock_soon(path)
@@ -194,6 +194,7 @@ class FileStore:
                 aside_path(path),
                 inbox_path(path),
                 self._spilled(ref),
+                self.state / "processes" / ref.id,  # what is known of its background processes
                 path,
             ):  # the log last: it leads to the rest
                 _remove(part)

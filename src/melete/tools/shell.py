@@ -7,7 +7,7 @@ killed leaves the state of before.
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from secrets import token_hex
 
 from msgspec import Struct
@@ -21,6 +21,8 @@ from melete.tools.text import readable
 IN_ONE_ARGUMENT = 100_000
 """Bytes of a command that travels as an argument: the kernel refuses one of 128 KiB."""
 SHELLS = ("bash", "sh")
+UNBUFFERED = 'export PYTHONUNBUFFERED="${PYTHONUNBUFFERED-1}"\n'
+"""A server of Python would keep its lines to itself: what it prints goes no further than a pipe."""
 LONGEST_PATH = 8_192
 LONGEST_START = 30.0
 MOST_VOID = 32
@@ -98,7 +100,8 @@ class Shell:
         program = await self._known(env)
         await self._left_a_gone_folder(env)
         number, looks = self._begin(command)
-        text = self._script(await env.temp(), program, number, home=env.cwd, away=workdir != "", looks=looks)
+        values = self._values(await env.temp(), number, home=env.cwd, away=workdir != "")
+        text = self._script(program, values, number, looks=looks)
         text = text.replace(shelltext.COMMAND, shlex.quote(command), 1)
         return Begun(text=text, cwd=workdir or self._folder(), number=number, looks=looks)
 
@@ -111,10 +114,10 @@ class Shell:
     async def beside(self, env: Environment, command: str = "", *, workdir: str = "") -> Begun:
         """A command that begins with the state and never changes it: in the background."""
         await self._left_a_gone_folder(env)
-        text = ""
+        text = UNBUFFERED
         if self._program:
-            values = self._values(await env.temp(), 0, away=workdir != "")
-            text = shelltext.restore(self._program, values, saved=False) + "\n"
+            values = self._values(await env.temp(), 0, home=env.cwd, away=workdir != "")
+            text = f"{shelltext.restore(self._program, values, saved=False)} {UNBUFFERED}"
         return Begun(text=text + command, cwd=workdir or self._folder())
 
     async def launching(self, env: Environment, argv: Sequence[str]) -> list[str]:
@@ -170,10 +173,10 @@ class Shell:
         data = command.encode("utf-8", "replace") if len(command) > IN_ONE_ARGUMENT // 4 else b""
         names = plain(command)
         stdin, given, word = (data, [], '"$(cat)"') if len(data) > IN_ONE_ARGUMENT else (b"", [command], '"$1"')
-        temp = await env.temp()
+        values = self._values(await env.temp(), number, home=env.cwd, away=workdir != "")
         programs = (self._program,) if self._program else SHELLS
         for program in programs:
-            script = self._script(temp, program, number, home=env.cwd, away=workdir != "", looks=looks, names=names)
+            script = self._script(program, values, number, looks=looks, names=names)
             argv = [program, "-c", script.replace(shelltext.COMMAND, word, 1), program, *given]
             try:
                 done = await env.exec(argv, stdin=stdin, cwd=workdir or self._folder(), timeout=timeout)
@@ -194,10 +197,8 @@ class Shell:
         return self._program
 
     def _script(
-        self, temp: str, program: str, number: int, *, home: str, away: bool, looks: bool, names: Sequence[str] = ()
+        self, program: str, values: Mapping[str, str], number: int, *, looks: bool, names: Sequence[str] = ()
     ) -> str:
-        values = self._values(temp, number, away=away)
-        values |= {"HOME": shlex.quote(home), "KEEP": shlex.quote(self.cwd)}
         old, sh = "", program == SHELLS[1]
         if number % shelltext.EVERY == 0:
             last = number - shelltext.KEPT
@@ -205,12 +206,14 @@ class Shell:
         names = () if sh else names
         return shelltext.script(program, values, old=old, look=looks or sh, names=names, fresh=self._fresh)
 
-    def _values(self, temp: str, number: int, *, away: bool) -> dict[str, str]:
+    def _values(self, temp: str, number: int, *, home: str, away: bool) -> Mapping[str, str]:
         return {
             "STATE": shlex.quote(self._base(temp)),
             "NUMBER": str(number),
             "VOID": " ".join(map(str, [*self._void, *(self._running - {number})])),
             "AWAY": "1" if away else "",
+            "HOME": shlex.quote(home),
+            "KEEP": shlex.quote(self.cwd),
         }
 
     def _base(self, temp: str) -> str:

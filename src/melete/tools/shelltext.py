@@ -35,11 +35,14 @@ if builtin mapfile -t __melete_l < {STATE}.done; then
   done;
 fi;
 if [[ ${__melete_b-} ]] && builtin mapfile -t __melete_l < {STATE}.$__melete_b; then
-  __melete_l=("${__melete_l[@]/#declare -r /declare -- }");
-  __melete_l=("${__melete_l[@]/#declare -ar /declare -a }");
-  __melete_l=("${__melete_l[@]/#declare -Ar /declare -A }");
-  __melete_l=("${__melete_l[@]/#declare -ir /declare -i }");
-  __melete_l=("${__melete_l[@]/#declare -rx /declare -x }");
+  for __melete_i in "${!__melete_l[@]}"; do
+    case ${__melete_l[__melete_i]} in
+      'declare -r '*) __melete_l[__melete_i]="declare -- ${__melete_l[__melete_i]#* * }" ;;
+      'declare -'[aAi]'r '*) __melete_l[__melete_i]=${__melete_l[__melete_i]/r / } ;;
+      'declare -rx '*) __melete_l[__melete_i]="declare -x ${__melete_l[__melete_i]#* * }" ;;
+      '# functions') break ;;
+    esac;
+  done;
   builtin printf -v __melete_t '%s\n' "${__melete_l[@]}";
   builtin unset -v __melete_l __melete_i;
   builtin eval "$__melete_t";
@@ -76,6 +79,7 @@ builtin unset -f __melete_save;
   builtin unset -v __melete_b __melete_c __melete_e __melete_o __melete_r __melete_v _ BASH_ALIASES BASH_CMDS
     BASH_EXECUTION_STRING BASH_REMATCH DIRSTACK OPTIND PWD RANDOM SECONDS SHLVL;
   builtin declare -p;
+  builtin printf '# functions\n';
   builtin declare -f;
   builtin export -pf;
   if [[ $2 ]]; then builtin printf 'builtin set%s\n' "$2"; fi;

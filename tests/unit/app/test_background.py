@@ -107,6 +107,7 @@ def test_records_of_sessions_that_are_gone_go_as_well(tmp_path: Path, own_home: 
             await sweep(here.app)
             assert [path.name for path in root.iterdir()] == [here.conversation.ref.id]
             await here.app.store.delete(SessionRef(id=here.conversation.ref.id))
+            assert list(root.iterdir()) == []
             await here.conversation.waking.tell("too late")
             await sweep(here.app)
             assert list(root.iterdir()) == []

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from melete.app.env_check import Known, Step, attempt, known, look, names, of_name, use
+from melete.app.env_check import Known, Step, attempt, known, look, of_name, use
+from melete.app.places import names
+from melete.app.plugins import registry
 from melete.app.settings import Loaded, load
-from melete.core.errors import EnvironmentFailure, UsageError
+from melete.core.errors import ConfigError, EnvironmentFailure
 
 PLUGIN = '''
 """Environments of every temper."""
@@ -87,10 +89,11 @@ def tried(loaded: Loaded, name: str) -> list[Step]:
 
 
 def test_installed_environments_stand_beside_those_that_are_built_in(loaded: Loaded) -> None:
-    assert names()[:2] == ["local", "sandbox"]
-    assert {"sound", "refuses", "breaks", "forgets"} <= set(names())
+    listed = names(registry())
+    assert listed[:2] == ["local", "sandbox"]
+    assert {"sound", "refuses", "breaks", "forgets"} <= set(listed)
     assert of_name("sound") == "sound"
-    with pytest.raises(UsageError, match="did you mean sound"):
+    with pytest.raises(ConfigError, match=r"did you mean sound.*known: local, sandbox, .*, auto"):
         of_name("sund")
 
 

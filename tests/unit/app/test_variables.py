@@ -66,6 +66,23 @@ def test_a_harmless_name_with_a_secret_in_its_value_is_left_out(tmp_path: Path) 
     assert found["TITLE"] == "the hunter22 of words"  # so short a secret may be an ordinary word
 
 
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        ("postgres://me:hunter22@db.test:5432/x", "postgres://db.test:5432/x"),
+        ("http://me:p@ss@proxy.test:3128", "http://proxy.test:3128"),
+        ("redis://:pw@cache.test", "redis://cache.test"),
+        ("https://a:b@one.test/x,https://c:d@two.test|direct", "https://one.test/x,https://two.test|direct"),
+        ("https://me@host.test:80/a:b@c", "https://me@host.test:80/a:b@c"),
+        ("http://[::1]:80/x@y", "http://[::1]:80/x@y"),
+    ],
+)
+def test_passwords_are_taken_out_of_addresses_unless_they_are_passed(tmp_path: Path, given: str, left: str) -> None:
+    config = "env: {passthrough: [PASSED]}\ndocker: {variables: [OF_DOCKER]}\n"
+    found = seen(tmp_path, config=config, where="docker", ADDRESS=given, PASSED=given, OF_DOCKER=given)
+    assert (found["ADDRESS"], found["PASSED"], found["OF_DOCKER"]) == (left, given, given)
+
+
 def test_what_the_env_file_holds_is_left_out_under_its_name_and_any_other(tmp_path: Path) -> None:
     env = "WEBHOOK=https://hooks.test/T0/B0/abcdef\nFOLDER=/home/me/projects/long-name\nMELETE_MODEL=a-model-with-a-long-name\n"
     found = seen(

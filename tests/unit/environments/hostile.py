@@ -51,6 +51,22 @@ def tries(what, do):
         print("kept", what, e)
 """
 
+RUN_AS_OWNER = """
+fd = os.open("plain", os.O_RDWR | os.O_CREAT)
+for bit in (0o4000, 0o2000) if os.getuid() == 0 else (0o4000,):
+    mode, new = 0o755 | bit, os.O_RDWR | os.O_CREAT
+    how = struct.pack("QQQ", new, mode, 0)
+    calls = [(90, b"plain", mode), (91, fd, mode), (268, -100, b"plain", mode), (452, -100, b"plain", mode, 0),
+             (133, b"f133", 0o100000 | mode, 0), (259, -100, b"f259", 0o100000 | mode, 0), (85, b"f85", mode),
+             (2, b"f2", new, mode), (257, -100, b"f257", new, mode), (257, -100, b".", os.O_TMPFILE | os.O_RDWR, mode),
+             (437, -100, b"f437", how, len(how))]
+    for number, *words in calls:
+        got, e = call(number, *words)
+        made = [entry.name for entry in os.scandir(".") if entry.stat(follow_symlinks=False).st_mode & bit]
+        print("kept" if got < 0 and e in (errno.EPERM, errno.ENOSYS) and not made else f"BROKEN {number} {got} {e} {made}")
+for mode in (0o1755, 0o644):
+    os.chmod("plain", mode); os.close(os.open(f"g{mode}", new, mode))
+"""
 # Names in capitals are replaced by what they stand for.
 SHELL: dict[str, str] = {
     "read_keys_of_the_home": "cat HOME/.ssh/id_rsa HOME/.aws/credentials HOME/.bash_history; cat ~/.ssh/id_rsa; ls -A HOME/.ssh && echo BROKEN",
@@ -66,7 +82,7 @@ SHELL: dict[str, str] = {
     "mounts": "mount -t tmpfs none OUTSIDE && echo BROKEN; umount HOME && echo BROKEN; umount -l / && echo BROKEN; unshare -Ur true && echo BROKEN; unshare -Urm mount -t tmpfs none /mnt && echo BROKEN; mount -o remount,rw / && echo BROKEN",
     "devices": "mknod dev b 8 0 && echo BROKEN; mknod mem c 1 1 && echo BROKEN; ls /dev/vd* /dev/sd* /dev/mem /dev/kmsg /dev/loop* 2>/dev/null && head -c1 /dev/vda /dev/sda /dev/mem 2>/dev/null | grep -qa . && echo BROKEN",
     "kernel_settings": "for f in /proc/sys/kernel/core_pattern /proc/sys/kernel/hostname /proc/sys/vm/drop_caches /proc/sysrq-trigger /sys/power/state; do (cat $f > copy; [ -s copy ] && cat copy > $f) && echo BROKEN $f; done; hostname changed && echo BROKEN; dmesg && echo BROKEN; true",
-    "setuid": "cp /bin/true mine; chmod u+s mine; su root -c id && echo BROKEN; sudo -n id && echo BROKEN; true",
+    "setuid": "cp /bin/true mine; chmod u+s mine && echo BROKEN; install -m 4755 /bin/true mine && echo BROKEN; su root -c id && echo BROKEN; sudo -n id && echo BROKEN; true",
     "descriptors": "ls -l /proc/self/fd | grep -a 'socket:\\|memfd:' && echo BROKEN; true",
     "leave_a_daemon": "(setsid nohup sh -c 'while :; do date +%N > alive; sleep 0.05; done' >/dev/null 2>&1 &) ; sleep 0.2; test -s alive && echo begun",
 }
@@ -81,6 +97,7 @@ PYTHON: dict[str, str] = {
     "limits_of_others": "import resource\nfor pid in (AGENT, VICTIM):\n    tries('prlimit', lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, 3)))",
     "chroot": "tries('chroot', lambda: os.chroot('.')); print('BROKEN' if call(155, b'.', b'.')[0] == 0 else 'kept')",
     "kernel_calls": "for n in (248, 250, 321, 323, 298, 246, 175, 425, 304, 428, 430):\n    got, e = call(n, 0, 0, 0, 0, 0)\n    print('kept' if got < 0 and e in (errno.EPERM, errno.ENOSYS) else f'BROKEN {n} {got} {e}')",
+    "files_that_run_as_their_owner": RUN_AS_OWNER,
     "other_numbers": "got, e = call(0x40000000 + 39)\nprint('kept' if e == errno.ENOSYS else f'BROKEN {got}')",
     "clone_namespaces": "for flag in (0x10000000, 0x00020000, 0x20000000, 0x40000000): print('kept' if call(272, flag)[0] < 0 else 'BROKEN')",
     "fork_bomb": "n = 0\ntry:\n    for n in range(1000):\n        if os.fork() == 0:\n            import time; time.sleep(60); os._exit(0)\nexcept OSError as e: print('kept', e)\nprint('BROKEN' if n > PROCESSES + 2 else 'kept', n)",

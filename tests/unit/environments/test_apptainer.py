@@ -15,9 +15,6 @@ from melete.environments.apptainer import Apptainer
 from melete.testing import suites
 from tests.apptainer_stub import Stub
 
-SIZED = (suites.big_file(20), suites.big_output(50))
-CHECKS = (*suites.ENVIRONMENT, *suites.MACHINE, *SIZED)
-
 
 @pytest.fixture
 def stub(tmp_path: Path) -> Stub:
@@ -47,12 +44,6 @@ def with_env(env: Apptainer, test: Callable[[Apptainer], Awaitable[None]]) -> No
             await env.aclose()
 
     asyncio.run(main())
-
-
-@pytest.mark.parametrize("check", [pytest.param(check, id=check.__name__) for check in CHECKS])
-def test_it_does_what_every_environment_does(stub: Stub, folder: Path, check: suites.Check) -> None:
-    with_env(make(stub, folder), check)
-    assert stub.instances() == []
 
 
 def test_one_instance_a_session_behind_all_walls(stub: Stub, folder: Path) -> None:
@@ -178,6 +169,16 @@ def test_what_cannot_work_is_refused_at_once(stub: Stub, folder: Path, tmp_path:
         make(stub, tmp_path / "gone")
 
 
+def test_a_program_in_the_working_folder_is_not_used(stub: Stub) -> None:
+    place = Place(
+        cwd=str(stub.folder), variables={"PATH": f"{stub.folder}:."}, options=ApptainerOptions(image="image.sif")
+    )
+    assert Apptainer.missing(place) is not None
+    with pytest.raises(EnvironmentFailure, match="not installed"):
+        Apptainer(place)
+    assert stub.calls() == []
+
+
 def test_the_note_says_where_commands_run(stub: Stub, folder: Path) -> None:
     env = make(stub, folder)
     assert "image.sif" in env.note
@@ -193,3 +194,6 @@ def test_a_working_folder_with_melete_s_own_in_it_is_refused(stub: Stub, folder:
         Apptainer(place)
     own.rmdir()
     Apptainer(place)
+    (folder / ".netrc").touch()
+    with pytest.raises(EnvironmentFailure, match="secrets in it"):
+        Apptainer(structs.replace(place, variables={**place.variables, "HOME": str(folder)}))

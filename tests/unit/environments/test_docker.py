@@ -12,6 +12,7 @@ from pathlib import Path
 from secrets import token_hex
 
 import pytest
+from msgspec import structs
 
 from melete.core.environment import Environment, Missing, Place
 from melete.core.errors import EnvironmentFailure
@@ -221,6 +222,31 @@ def test_hidden_folders_of_here_are_empty_there(engine: RunningEngine, folder: P
     hidden = (str(folder / ".agent"), "/somewhere/else")
     run(Place(cwd=place.cwd, key=place.key, options=place.options, variables=place.variables, hidden=hidden), test)
     assert (folder / ".agent" / "keys").read_text() == "secret"
+
+
+def test_in_a_home_as_the_working_folder_secrets_are_not_there(engine: RunningEngine, folder: Path) -> None:
+    home = folder / "home"
+    for name in (".ssh/id", ".config/gh/hosts", ".melete/.env", ".netrc", ".bash_history", ".bashrc", "keys/own"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text("text")
+    (home / ".aws").symlink_to("keys")
+
+    async def test(env: Docker) -> None:
+        there = "home" if env.place.cwd == str(folder) else "."
+        names = ".ssh/id .config/gh/hosts .melete/.env .netrc .bash_history keys/own .aws/own */gh/hosts"
+        assert "text" not in await said(env, f"cd {there}; mv .config open; cat {names} 2>&1")
+        assert (
+            await said(env, f"cd {there}; (echo x > .netrc; rm -r .ssh) 2>/dev/null; echo n > new; cat .bashrc new")
+            == "textn\n"
+        )
+
+    for cwd in (home, folder):
+        place = engine.place(cwd, key=token_hex(6))
+        place = structs.replace(
+            place, variables={**place.variables, "HOME": str(home)}, hidden=(str(home / ".melete"),)
+        )
+        run(place, test)
+    assert (home / ".ssh/id").read_text() == (home / ".netrc").read_text() == "text"
 
 
 def test_a_hidden_folder_stays_hidden_behind_a_link_and_under_every_name(engine: RunningEngine, folder: Path) -> None:

@@ -37,7 +37,7 @@ def library() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="hostile-library-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     for package in (melete, msgspec):
-        source = Path(package.__file__).parent
+        source = Path(str(package.__file__)).parent
         shutil.copytree(source, folder / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(hostile.__file__, folder / "hostile.py")
     subprocess.run(["chmod", "-R", "a+rX", folder], check=True)

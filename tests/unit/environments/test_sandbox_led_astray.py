@@ -1,5 +1,10 @@
 """Links, other names and programs by which commands would lead the next sandbox astray."""
 
+import json
+import os
+import subprocess
+import sys
+import venv
 from pathlib import Path
 
 import pytest
@@ -82,3 +87,39 @@ def test_a_bubblewrap_in_the_working_folder_is_not_used(tmp_path: Path) -> None:
     for path in (f"{tmp_path}/venv/bin", f"{tmp_path}/link/bin", "venv/bin", "."):
         assert program(path, cwd=str(tmp_path)) == ""
         assert program(f"{path}:{PATH}", cwd=str(tmp_path)) == program(PATH, cwd="/") != ""
+
+
+FROM_AN_ENVIRONMENT = """
+import asyncio, json, sys
+from melete.core.environment import Place
+from melete.core.places import SandboxOptions
+from melete.environments.sandbox import Sandbox
+
+async def main(work, home, path, write):
+    options = SandboxOptions(network="off", walls="bwrap", write=tuple(write))
+    env = Sandbox(Place(cwd=work, variables={"PATH": path, "HOME": home}, options=options))
+    try:
+        print(await env.about())
+        await env.exec(["bash", "-c", "touch tools/env/bin/x; mv tools elsewhere; touch other/bin/y tools/z"])
+    finally:
+        await env.aclose()
+
+asyncio.run(main(*json.loads(sys.argv[1])))
+"""
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_what_melete_runs_from_in_the_working_folder_is_changed_only_where_it_was_opened(
+    tmp_path: Path, opened: bool
+) -> None:
+    work = tmp_path / "work"
+    own, other = work / "tools/env", work / "other"
+    for folder in (own, other):
+        venv.create(folder, symlinks=True)
+    given = [str(work), str(tmp_path), f"{other}/bin:{PATH}", [str(own)] if opened else []]
+    variables = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
+    argv = [own / "bin/python", "-c", FROM_AN_ENVIRONMENT, json.dumps(given)]
+    said = subprocess.run(argv, env=variables, capture_output=True, text=True, check=True).stdout
+    assert (str(own) in said) is not opened
+    made = {str(path.relative_to(work)) for name in "xyz" for path in work.rglob(name)}
+    assert made == ({"elsewhere/env/bin/x", "other/bin/y"} if opened else {"other/bin/y", "tools/z"})

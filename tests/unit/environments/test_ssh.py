@@ -20,6 +20,7 @@ from melete.core.errors import EnvironmentFailure
 from melete.core.places import SshOptions
 from melete.environments import keeper, tree
 from melete.environments.ssh import Ssh, open_ssh
+from melete.environments.synced import Synced
 from tests.sshd_server import HOST, Sshd, running
 
 pytestmark = pytest.mark.needs("ssh", "sshd")
@@ -100,6 +101,25 @@ def test_a_machine_with_another_key_than_before_is_refused(sshd: Sshd) -> None:
     assert "is not the one that is known" in failure.what
     assert f"ssh-keygen -R '[{HOST}]:{sshd.port}' -f {known}" in failure.next
     assert known.read_text() == text
+
+
+def test_programs_in_the_working_folder_are_not_used(sshd: Sshd, tmp_path: Path) -> None:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    for name in ("ssh", "helper"):
+        (folder / name).write_text(f"#!/bin/sh\ntouch {tmp_path}/escaped\n")
+        (folder / name).chmod(0o755)
+    (sshd.folder / "config").write_text(f"Host *\n  ProxyCommand helper %h {sshd.port}\n")
+
+    async def main() -> None:
+        variables = {"PATH": f"{folder}:.:{os.environ['PATH']}"}
+        env = Ssh(Place(cwd=str(folder), variables=variables, options=sshd.options()))
+        with pytest.raises(EnvironmentFailure):
+            await env.exec(["true"])
+        await env.aclose()
+
+    asyncio.run(main())
+    assert not (tmp_path / "escaped").exists()
 
 
 def test_a_config_that_would_accept_any_machine_has_no_say(sshd: Sshd) -> None:
@@ -419,6 +439,32 @@ def test_what_was_removed_between_two_sessions_does_not_come_back(sshd: Sshd, tm
     assert session() == ()
     for folder in (here, there):
         assert {path.name: path.read_text() for path in folder.iterdir()} == {"stays": "changed here", "made": "there"}
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_removed_after_a_kill_does_not_come_back(sshd: Sshd, tmp_path: Path, own: bool) -> None:
+    here, scratch = tmp_path / "project", tmp_path / "scratch"
+    here.mkdir()
+    (here / "goes").write_text("here")
+    options = sshd.options(sync=True, cwd=str(sshd.home / "mine") if own else "")
+    place = Place(cwd=str(here), variables=VARIABLES, options=options, key="some-session", scratch=str(scratch))
+
+    async def main() -> None:
+        env = open_ssh(place)
+        assert isinstance(env, Synced)
+        await env.exec(["sh", "-c", "echo there > made"])
+        await env.env.aclose()  # what a kill leaves: no last round, and the copy stays
+        for name in ("goes", "made"):
+            (here / name).unlink()
+        env = open_ssh(place)
+        try:
+            assert (await env.exec(["ls"])).output == b""
+        finally:
+            await env.aclose()
+
+    asyncio.run(main())
+    assert list(here.iterdir()) == []
+    assert bool(list(scratch.glob("sync/*"))) == own
 
 
 def test_what_could_not_be_copied_back_is_told_at_the_end(sshd: Sshd, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ The other place is this machine in another folder: a real shell with the real fi
 """
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -176,6 +175,34 @@ def test_large_files_go_in_pieces_and_a_changing_one_waits(tmp_path: Path, monke
         (two.here / "in/big").write_bytes(b"small now")
         await two.sync.push()
         assert (two.there / "in/big").read_bytes() == b"small now"
+
+    both(tmp_path, test)
+
+
+def test_two_sessions_with_one_folder_there_do_not_meet_on_the_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("melete.environments.sync.PIECE", 100_000)
+
+    async def test(two: Both) -> None:
+        here = tmp_path / "second"
+        here.mkdir()
+        other = Sync(two.env, here, str(two.there))
+        first, second = (letter * MEGABYTE for letter in "ab")
+        (two.here / "first").write_text(first)
+        (here / "second").write_text(second)
+        await asyncio.gather(two.sync.push(), other.push())
+        assert ((two.there / "first").read_text(), (two.there / "second").read_text()) == (first, second)
+        await other.finish()
+        (two.there / "first").unlink()
+        assert (await two.sync.pull()).removed == 1  # it is still marked as its copy
+        await two.sync.finish()
+        assert list(two.there.glob(".melete-sync*")) == []
+        left = two.there / ".melete-sync-of-one-that-was-killed"
+        left.mkdir()
+        os.utime(left, (LONG_AGO, LONG_AGO))
+        await two.sync.push()
+        assert not left.exists()
 
     both(tmp_path, test)
 
@@ -437,41 +464,5 @@ def test_what_is_left_out_from_now_on_is_not_taken_for_removed(tmp_path: Path) -
         pulled, pushed = await later.round()
         assert (pulled.removed, pushed.removed, pushed.files) == (0, 0, 0)
         assert tree(two.here) == {"data": "/", "data/precious": "p", "x.log": "l", "y.log": "l"}
-
-    both(tmp_path, test)
-
-
-def test_a_round_that_is_cancelled_ends_what_it_is_writing(tmp_path: Path) -> None:
-    async def test(two: Both) -> None:
-        await two.sync.push()
-        for number in range(200):
-            two.there.joinpath(f"f{number}").write_text("x" * 1000)
-        for pause in (0.0, 0.02, 0.05, 0.1):
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
-                    await two.sync.round()
-        await two.sync.round()
-        assert tree(two.here) == tree(two.there)
-        assert not list(two.here.glob(".melete-sync*"))
-
-    both(tmp_path, test)
-
-
-def test_what_is_melete_s_own_neither_goes_nor_comes(tmp_path: Path) -> None:
-    async def test(two: Both) -> None:
-        own = two.here / ".melete"
-        own.mkdir()
-        (own / ".env").write_text("KEY=secret")
-        (two.here / ".melete-notes").write_text("not its own")
-        sync = Sync(two.env, two.here, str(two.there), skip=(str(own), "/elsewhere"))
-        await sync.push()
-        assert tree(two.there) == {".melete-notes": "not its own"}
-        (two.there / ".melete").mkdir()
-        (two.there / ".melete/config.yaml").write_text("approvals: {mode: off}")
-        (two.there / ".melete/.env").write_text("KEY=other")
-        await sync.round()
-        assert tree(own) == {".env": "KEY=secret"}
-        with pytest.raises(EnvironmentFailure, match="Melete's own"):
-            Sync(two.env, own, str(two.there), skip=(str(own),))
 
     both(tmp_path, test)

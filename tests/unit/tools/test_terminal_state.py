@@ -165,6 +165,16 @@ def test_a_readonly_variable_comes_back_writable(tmp_path: Path) -> None:
     within(tmp_path, test)
 
 
+def test_a_text_in_a_function_is_left_as_it_is(tmp_path: Path) -> None:
+    async def test(ctx: Context) -> None:
+        told = "declare -r foo\ndeclare -rx bar\n# functions\ndeclare -ar baz"
+        await run(ctx, f"readonly a=1; text=$'\\n# functions\\n'; f() {{ cat <<E\n{told}\nE\n}}")
+        assert await said(ctx, "true; f; a=2; echo $a") == f"{told}\n2"
+        assert await said(ctx, "f") == told
+
+    within(tmp_path, test)
+
+
 def test_a_folder_that_is_gone_is_left_with_a_word(tmp_path: Path) -> None:
     async def test(ctx: Context) -> None:
         await run(ctx, "mkdir -p a/b; cd a/b; x=1")
@@ -188,6 +198,25 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
         assert not (tmp_path / "deep" / name / "x").exists()
 
     within(tmp_path, test)
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_program_of_python_in_the_background_keeps_nothing_to_itself(tmp_path: Path, where: str) -> None:
+    server = "python3 -c 'import sys; print(\"ready\"); sys.stdin.read()'"
+
+    async def test(ctx: Context) -> None:
+        for _ in range(2):  # without a state and with one
+            name = (await run(ctx, server, background=True))["session_id"]
+            while "ready" not in ctx.processes.output(name)[0]:  # noqa: ASYNC110 - what is waited for tells nobody
+                await asyncio.sleep(0.02)
+            await ctx.processes.kill(name)
+            await run(ctx, "x=1")
+        await run(ctx, "export PYTHONUNBUFFERED=")  # what is said counts
+        name = (await run(ctx, 'echo "[$PYTHONUNBUFFERED]"', background=True))["session_id"]
+        await ctx.processes.wait(name, timeout=10)
+        assert ctx.processes.output(name)[0] == "[]\n"
+
+    within(tmp_path, test, where=where)
 
 
 @pytest.mark.parametrize("where", PLACES)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from melete.app.env_check import names
-from melete.app.places import AUTO
+from melete.app.places import AUTO, names
+from melete.app.plugins import registry
 from melete.app.settings import load
 from melete.app.wire import open_melete
 from melete.core.errors import MeleteError
@@ -39,7 +39,7 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def complete_environment(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG001 - click's signature
     """Environments whose name begins so."""
-    return [_item.load()(name) for name in (*names(), AUTO) if name.startswith(incomplete)]
+    return [_item.load()(name) for name in (*names(registry()), AUTO) if name.startswith(incomplete)]
 
 
 async def _latest(profile: str) -> Sequence[tuple[SessionInfo, str]]:

@@ -29,7 +29,7 @@ class Meant(Struct, frozen=True, kw_only=True):
         return Which(
             sources=listed(self.source),
             models=listed(self.model),
-            cwd=os.path.abspath(os.path.expanduser(self.cwd)) if self.cwd else "",  # noqa: PTH100, PTH111 - `..` is resolved as text: folders may be gone
+            cwd=os.path.realpath(os.path.expanduser(self.cwd)) if self.cwd else "",  # noqa: PTH111 - pathlib raises for a circle
             since=time_of("--since", self.since, now),
             until=time_of("--until", self.until, now),
         )
@@ -42,7 +42,7 @@ def which_options(function: F) -> F:
             "--source", multiple=True, metavar="NAME", help="Only sessions of this source: cli, import, cron …"
         ),
         click.option("--model", multiple=True, metavar="NAME", help="Only sessions that this model answered."),
-        click.option("--cwd", default="", metavar="DIR", help="Only sessions in this folder or below."),
+        click.option("--cwd", default="", metavar="DIR", help="Only sessions started in this folder or below."),
         click.option("--since", default="", metavar="TIME", help=f"Not before: {FORMS}."),
         click.option("--until", default="", metavar="TIME", help="Only before."),
     )
