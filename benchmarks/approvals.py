@@ -35,19 +35,19 @@ SWAPPER = r"""
 import os, sys
 top = sys.argv[1]
 text = {n: f"echo ran {n} in $(pwd -P)\n" for n in "AB"}
+near = {n: text[n] + ': "$0"\n' for n in "AB"}  # asks where it lies: its copy stands beside it
 n = 0
 while True:
     n += 1
     which = "AB"[n % 2]
-    for folder in ("one", "two"):
-        path = f"{top}/{folder}/job.sh"
+    for path, script in ((f"{top}/{f}/{s}.sh", t[which]) for f in ("one", "two") for s, t in (("job", text), ("near", near))):
         if n % 3:
             with open(path + ".new", "w") as file:
-                file.write(text[which])
+                file.write(script)
             os.replace(path + ".new", path)
         else:
             with open(path, "r+") as file:
-                file.write(text[which])
+                file.write(script)
     os.symlink(("one", "two")[n // 2 % 2], f"{top}/new")
     os.replace(f"{top}/new", f"{top}/link")
 """
@@ -61,6 +61,7 @@ def swapping(top: Path) -> Generator[None]:
     for name in ("one", "two"):
         (top / name).mkdir(parents=True)
         (top / name / "job.sh").write_text("echo ran A in $(pwd -P)\n")
+        (top / name / "near.sh").write_text('echo ran A in $(pwd -P)\n: "$0"\n')
     (top / "link").symlink_to("one")
     with subprocess.Popen([sys.executable, "-c", SWAPPER, str(top)]) as process:
         try:
@@ -74,7 +75,10 @@ def script(body: dict[str, Any], _: int) -> Reply:
     done = sum(message["role"] == "tool" for message in body["messages"])
     if done == EACH:
         return Say("Done.")
-    return Call("terminal", {"command": f"bash job.sh; find . -name none{done} -delete", "workdir": "link"})
+    return Call(
+        "terminal",
+        {"command": f"bash {('job', 'near')[done % 2]}.sh; find . -name none{done} -delete", "workdir": "link"},
+    )
 
 
 def told(call: ToolEnded, asked: Asked | None) -> str:

@@ -1,11 +1,14 @@
 """`melete sessions rollback` and `/rollback`: files as they were before a turn; what the person changed since stays."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from melete.app.checkpoints import checkpoints_at
 from melete.testing import Call, ScriptedModel
 from tests.story.cli import lines, melete
+from tests.talking import talk
 
 pytestmark = pytest.mark.needs("git")
 
@@ -75,3 +78,20 @@ def test_in_a_chat_it_is_a_slash_command(tmp_path: Path) -> None:
     assert "spoil it" in done.stdout
     assert "-bad" in done.stdout
     assert (tmp_path / "a.txt").read_text() == "good\n"
+
+
+def test_how_much_is_kept_is_a_setting(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    calls = [Call("terminal", {"command": "echo bad > a.txt"}), "Done."]
+
+    async def main(**settings: object) -> int:
+        async with talk(
+            model, tmp_path / "work", settings={f"checkpoints.{k}": v for k, v in settings.items()}
+        ) as here:
+            await here.say("Go.")
+            checkpoints = checkpoints_at(here.app, str(tmp_path / "work"))
+            return len(await checkpoints.list())
+
+    for given, kept in (({"enabled": False}, 0), ({}, 1), ({"keep": 2}, 2), ({"keep": 2}, 2)):
+        with ScriptedModel(calls) as model:
+            assert asyncio.run(main(**given)) == kept

@@ -1,5 +1,6 @@
 """`.env` rewritten in mid-run: the next request carries the new key, and old and new ones are kept out of everything."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,16 +13,23 @@ FIRST, SECOND, THIRD = (f"sk-{letter * 3}-0123456789abcdef" for letter in "abc")
 NAME = "MINE_API_KEY"
 
 
-def change(new: str) -> Call:
-    """Write another key, and show it; the text of the call itself does not hold it."""
-    file = "$MELETE_HOME/.env"
-    return Call("terminal", {"command": f"l={new[:6]}; r={new[6:]}; echo {NAME}=$l$r > {file}; cat {file}"})
+LOOK = Call("terminal", {"command": "cat $MELETE_HOME/.env"})
+
+
+def change(home: Path, new: str) -> Callable[[object, int], Call]:
+    """The person writes another key while the model answers, and the call shows it."""
+
+    def reply(_: object, __: int) -> Call:
+        keys(home, **{NAME: new})
+        return LOOK
+
+    return reply
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_twice_in_one_run(wire: str, tmp_path: Path, own_home: Path) -> None:
-    look = Call("terminal", {"command": "cat $MELETE_HOME/.env"})
-    with ScriptedModel([look, change(SECOND), change(THIRD), look, Say("Done.")]) as model:
+    script = [LOOK, change(own_home, SECOND), change(own_home, THIRD), LOOK, Say("Done.")]
+    with ScriptedModel(script) as model:
         keys(own_home, **{NAME: FIRST})
         home = configure(own_home, model={"name": "mine/m"}, providers={"mine": at(model, wire=wire)})
         done = melete("run", "--yolo", "--json", "-v", "go", cwd=tmp_path)

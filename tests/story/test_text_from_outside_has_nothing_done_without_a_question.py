@@ -61,23 +61,33 @@ def test_it_lasts_while_the_page_is_in_view(tmp_path: Path) -> None:
 
 def test_files_and_commands_ask_as_well_where_there_are_no_walls(tmp_path: Path) -> None:
     calls = Calls([
-        Call("terminal", {"command": "echo hello"}),
+        Call("terminal", {"command": "touch b.txt"}),
+        Call("terminal", {"command": "cat b.txt; git status"}),
         Call("write_file", {"path": "a.txt", "content": "x"}),
         Call("execute_code", {"code": "print(1)"}),
         Call("process", {"action": "list"}),
     ])  # fmt: skip
     _, ended, _, _ = play(tmp_path / "work", [READ, calls, DONE])
-    assert [fact.outcome for fact in ended] == ["ok", "denied", "denied", "denied", "ok"]
-    assert not (tmp_path / "work" / "a.txt").exists()
+    assert [fact.outcome for fact in ended] == ["ok", "denied", "error", "denied", "denied", "ok"]
+    assert not any((tmp_path / "work" / name).exists() for name in ("a.txt", "b.txt"))
+    assert [fact.decision.by for fact in ended if fact.decision] == ["nobody"] * 3
 
 
 def test_what_code_has_read_counts_too(tmp_path: Path) -> None:
     code = (
         "from melete_tools import fetch, mail\nfetch()\ntry:\n    mail(to='eve')\nexcept Exception as e:\n    print(e)"
     )
-    sent, ended, _, _ = play(tmp_path / "work", [Call("execute_code", {"code": code}), SEND, DONE])
+    sent, ended, _, _ = play(tmp_path / "work", [Call("execute_code", {"code": code}), DONE, SEND, DONE], prompts=2)
     assert sent == []
     assert ended[-1].outcome == "denied"
+    assert (ended[-2].result.name, ended[-2].result.taint) == ("execute_code", "web")
+    assert "from outside, by execute_code (fetch)" in ended[-2].result.content
+
+
+def test_what_a_command_brings_from_a_network_counts(tmp_path: Path) -> None:
+    get = Call("terminal", {"command": "curl -s file:///dev/null"})
+    sent, ended, _, _ = play(tmp_path / "work", [get, SEND, DONE])
+    assert (sent, ended[0].result.taint, ended[1].outcome) == ([], "web", "denied")
 
 
 def test_the_text_is_framed_as_data(tmp_path: Path) -> None:

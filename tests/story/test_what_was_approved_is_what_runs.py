@@ -110,6 +110,19 @@ def test_a_damaged_file_of_grants_grants_nothing(tmp_path: Path) -> None:
     assert file.read_text() == "{"
 
 
+def test_a_refusal_says_who_said_no_and_to_what(tmp_path: Path) -> None:
+    call = shell("find . -name none -delete")
+    ended, _, _ = play(work(tmp_path), [call, shell("rm -rf /"), DONE], ["deny"])
+    person, policy = [fact.decision for fact in ended]
+    assert person is not None and policy is not None
+    assert (person.by, person.allowed, person.rule, person.who) == ("person", False, "remove-many", "cli")
+    assert (policy.by, policy.allowed, policy.who) == ("policy", False, "")
+    assert len(person.digest) == len(policy.digest) == 32
+    (nobody,), _, _ = play(work(tmp_path), [call, DONE], [], attended=False)
+    assert nobody.decision is not None
+    assert (nobody.decision.by, nobody.decision.digest) == ("nobody", person.digest)
+
+
 def test_an_interpreter_alone_is_never_granted_for_longer(tmp_path: Path) -> None:
     _, _, asked = play(work(tmp_path), [shell("sudo env bash"), DONE], ["deny"])
     assert asked[0].question.choices == ("once", "deny")

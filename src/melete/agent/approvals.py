@@ -22,6 +22,7 @@ from melete.core.message import Origin, ToolCall, ToolResult
 from melete.core.policy import Decision, Grant, Grants, Scope, Verdict, Whereabouts
 from melete.core.session import InboxMessage, Session
 from melete.core.tool import Act, Go, Refused, ToolContext
+from melete.security.reached import made_up
 from melete.security.taint import UNTRUSTED, harmless, sources
 from melete.security.visible import LONGEST, digest, measure, visible
 
@@ -36,6 +37,8 @@ UNBOUND = frozenset({
 })  # fmt: skip
 """Programs that alone run whatever they are given: a yes to one of them is never kept."""
 AFTER_UNTRUSTED = "after-untrusted"
+KEPT_IN = "after-untrusted-kept-in"
+WORK = "session covers every command and change of files in this session that does not name what reaches a network"
 SHOWN_SCRIPT = 4_000
 """Bytes of a script that are shown in a question; of a longer one the digest is."""
 
@@ -109,12 +112,15 @@ class Rules(Struct, frozen=True, kw_only=True):
     """How risky calls are decided: fixed when the process starts, and nothing that a tool can reach."""
 
     mode: Literal["manual", "smart", "off"] = "manual"
-    after_untrusted: Literal["ask", "allow"] = "ask"
+    after_untrusted: Literal["ask", "walls", "allow"] = "ask"
     home: str = ""
 
 
 class Case(Struct, frozen=True, kw_only=True):
-    """A call that has to be asked about: why, what it would run, and the digest of all of it where a grant can be bound."""
+    """A call that has to be asked about: why, what it would run, and the digest of all of it where a grant can be bound.
+
+    `kind` stands for all calls that one yes for the session covers; empty where it covers this call alone.
+    """
 
     call: ToolCall
     verdict: Verdict
@@ -122,6 +128,7 @@ class Case(Struct, frozen=True, kw_only=True):
     detail: str
     digest: str
     bound: bool
+    kind: str = ""
 
 
 class ApprovalGuard:
@@ -151,45 +158,106 @@ class ApprovalGuard:
         """Ask where the judge or the text that was read says so; raises Refused with a reason that helps the model."""
         verdict = self._judged(ctx)
         if verdict.verdict == "forbid":
-            raise Refused(f"Forbidden, whatever the settings: {verdict.reason} ({verdict.rule}). Find another way.")
+            raise Refused(
+                f"Forbidden, whatever the settings: {verdict.reason} ({verdict.rule}). Find another way.",
+                _refusal("policy", verdict, digest(_written(ctx))),
+            )
         if verdict.verdict == "ask":
-            ctx.decision = await self._decided(call, ctx, verdict)
-        result = await go(call)
+            ctx.decision, sealed = await self._decided(call, ctx, verdict)
+            return await self._run_sealed(call, ctx, go, sealed) if sealed else await self._online(call, ctx, go)
+        if verdict.rule == KEPT_IN:
+            if self._rules.after_untrusted == "ask":
+                ctx.decision = Decision(by="grant", rule=AFTER_UNTRUSTED, scope="session", digest=_work(ctx))
+            return await self._offline(call, ctx, go)
+        return self._heard(call, ctx, await go(call))
+
+    async def _run_sealed(self, call: ToolCall, ctx: ToolContext, go: Go, sealed: Sealed) -> ToolResult:
+        """Run what was approved, in a form that runs just that."""
+        ready = await sealing.seal(ctx.env, sealed, detached=getattr(ctx.arguments, "background", False))
+        ctx.arguments = structs.replace(ctx.arguments, **{sealed.act.argument: ready.text})
+        try:
+            return await self._online(call, ctx, go)
+        finally:
+            await sealing.unseal(ctx.env, ready)
+
+    async def _online(self, call: ToolCall, ctx: ToolContext, go: Go) -> ToolResult:
+        """Run what was allowed, for which the network is open; what it leaves in the background keeps it until other work."""
+        if ctx.tool.enclosed:
+            _shut(ctx, closed=False)
+        try:
+            return self._heard(call, ctx, await go(call))
+        finally:
+            if self._rules.mode != "off" and self._follows(ctx) and not getattr(ctx.arguments, "background", False):
+                _shut(ctx, closed=True)
+
+    async def _offline(self, call: ToolCall, ctx: ToolContext, go: Go) -> ToolResult:
+        """Run what may not reach the network; if it wanted to, the same call once more asks for that."""
+        before = _shut(ctx, closed=True)
+        try:
+            return self._heard(call, ctx, await go(call))
+        finally:
+            if _shut(ctx, closed=True) != before:
+                self._session.add(_wanting(ctx))
+
+    def _heard(self, call: ToolCall, ctx: ToolContext, result: ToolResult) -> ToolResult:
+        """The result; what a call inside a call has read counts at once."""
         if result.taint in UNTRUSTED and "/" in call.id:
             self._inner[call.name] = None
+            _shut(ctx, closed=self._rules.mode != "off" and self._rules.after_untrusted != "allow")
         return result
+
+    def _follows(self, ctx: ToolContext) -> dict[str, None]:
+        """The tools whose text from outside is in view; none where that is not asked about."""
+        if self._rules.after_untrusted == "allow":
+            return {}
+        return dict.fromkeys((*sources(ctx.session.messages), *self._inner))
 
     def _judged(self, ctx: ToolContext) -> Verdict:
         act = _act(ctx)
         contained = bool(getattr(ctx.env, "contained", False))
         where = Whereabouts(cwd=act.cwd if act else ctx.env.cwd, home=self._rules.home, contained=contained)
         verdict = ctx.tool.judge(ctx.arguments, where) if ctx.tool.judge else Verdict()
-        if verdict.verdict != "allow" or verdict.reads or self._rules.after_untrusted == "allow":
+        if verdict.verdict != "allow" or verdict.reads:
             return verdict
-        offline = bool(getattr(ctx.env, "offline", False))
-        if harmless(ctx.tool.effect, command=act is not None, contained=contained, offline=offline):
-            return verdict
-        found = dict.fromkeys((*sources(ctx.session.messages), *self._inner))
-        if not found:
-            return verdict
-        reason = f"follows text from outside ({', '.join(found)}), which may have asked for it"
-        return Verdict(verdict="ask", rule=AFTER_UNTRUSTED, reason=reason)
+        return self._after_untrusted(ctx, verdict)
 
-    async def _decided(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> Decision:
-        """Why the call may run; its arguments are sealed. Raises Refused."""
+    def _after_untrusted(self, ctx: ToolContext, verdict: Verdict) -> Verdict:
+        """The verdict about an allowed call that changes or sends something, with what was read before it in mind."""
+        found = self._follows(ctx)
+        if not found:
+            _shut(ctx, closed=False)
+            return verdict
+        where = ", ".join(found)
+        if ctx.tool.reaches and made_up(ctx.tool.reaches(ctx.arguments), ctx.session.messages):
+            reason = f"fetches an address that nobody wrote out, after text from outside ({where})"
+            return Verdict(verdict="ask", rule=AFTER_UNTRUSTED, reason=reason, sends=True)
+        contained = bool(getattr(ctx.env, "contained", False))
+        if harmless(ctx.tool, contained=contained, offline=bool(getattr(ctx.env, "offline", False))):
+            return verdict
+        wants = verdict.sends or _wanting(ctx) in self._session
+        covered = self._rules.after_untrusted == "walls" or _work(ctx) in self._session
+        kept_in = ctx.tool.enclosed and contained and not wants and self._rules.mode != "off"
+        if kept_in and covered and _shut(ctx, closed=True) is not None:
+            return Verdict(rule=KEPT_IN, reason="follows text from outside, and has no network to send anything by")
+        reason = f"follows text from outside ({where}), which may have asked for it"
+        return Verdict(verdict="ask", rule=AFTER_UNTRUSTED, reason=reason, sends=wants)
+
+    async def _decided(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> tuple[Decision, Sealed | None]:
+        """Why the call may run, and what of it is to be sealed. Raises Refused."""
         if self._rules.mode == "off":
-            return Decision(by="off", rule=verdict.rule, digest=digest(_written(ctx)))
+            return Decision(by="off", rule=verdict.rule, digest=digest(_written(ctx))), None
+        kind = _kind(ctx, verdict)
+        if kind and kind in self._session:
+            return Decision(by="grant", rule=verdict.rule, scope="session", digest=kind), None
         case = await self._case(call, ctx, verdict)
         if len(case.detail) > LONGEST:
             raise Refused(
                 f"This needs a person's approval ({verdict.reason}, {verdict.rule}), and {len(case.detail):,} characters are "
-                f"more than can be shown whole ({LONGEST:,}). Do it in smaller steps."
+                f"more than can be shown whole ({LONGEST:,}). Do it in smaller steps.",
+                _refusal("policy", verdict, case.digest),
             )
         decision = await self._granted(case) or await self._judged_by_model(case, ctx) or await self._asked(case, ctx)
-        if case.sealed:
-            text = await sealing.seal(ctx.env, case.sealed)
-            ctx.arguments = structs.replace(ctx.arguments, **{case.sealed.act.argument: text})
-        return decision
+        return decision, case.sealed
 
     async def _case(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> Case:
         act = _act(ctx)
@@ -204,6 +272,7 @@ class ApprovalGuard:
             detail=_shown(ctx, sealed),
             digest=digest(repr((*whole, *(bound or ())))),
             bound=granted,
+            kind=_kind(ctx, verdict),
         )
 
     async def _granted(self, case: Case) -> Decision | None:
@@ -233,32 +302,35 @@ class ApprovalGuard:
         if not self._desk.attended:
             raise Refused(
                 f"This needs a person's approval ({verdict.reason}, {verdict.rule}) and nobody is there to give it. "
-                "Do it in a safer way, or leave it and say in your answer what is left to do."
+                "Do it in a safer way, or leave it and say in your answer what is left to do.",
+                _refusal("nobody", verdict, case.digest),
             )
-        lasts = (SESSION, ALWAYS) if self._lasting else (SESSION,)
+        lasts = (SESSION, ALWAYS) if self._lasting and not case.kind else (SESSION,)
         question = Question(
             id=uuid4().hex[:12],
             kind="approval",
             text=visible(f"{case.call.name}: {verdict.reason}"),
-            detail=case.detail,
-            choices=(ONCE, *(lasts if case.bound else ()), DENY),
+            detail=f"{case.detail}\n{WORK}" if case.kind else case.detail,
+            choices=(ONCE, *(lasts if case.bound or case.kind else ()), DENY),
             call=case.call.id,
         )
         answer = await ctx.ask(question)
         if answer is None:
-            raise Refused("Nobody answered the request for approval in time, which counts as a no.")
+            why = "Nobody answered the request for approval in time, which counts as a no."
+            raise Refused(why, _refusal("nobody", verdict, case.digest))
         said = answer.strip().lower()
         scope = MEANT.get(said)
+        who = self._desk.answered_by.pop(question.id, "")
         if scope is None:
             note = "" if said in (DENY, "no", "n", "") else f" They said: {answer}"
-            raise Refused(f"The person said no to this call.{note}")
-        who = self._desk.answered_by.pop(question.id, "")
+            refusal = _refusal("person", verdict, case.digest, who=who)
+            raise Refused(f"The person said no to this call.{note}", refusal)
         return await self._kept(case, scope if scope in question.choices else "once", who)
 
     async def _kept(self, case: Case, scope: Scope, who: str) -> Decision:
         """The decision; what is to last is kept, for the session where it cannot be for good."""
         if scope != "once":
-            self._session.add(case.digest)
+            self._session.add(case.kind or case.digest)
         if scope == "always" and self._lasting:
             grant = Grant(
                 digest=case.digest,
@@ -274,6 +346,30 @@ class ApprovalGuard:
                 log.warning("a grant lasts for this session only: %s", error)
                 scope = "session"
         return Decision(by="person", rule=case.verdict.rule, scope=scope, digest=case.digest, who=who)
+
+
+def _refusal(by: Literal["person", "nobody", "policy"], verdict: Verdict, of: str, *, who: str = "") -> Decision:
+    return Decision(by=by, allowed=False, rule=verdict.rule, digest=of, who=who)
+
+
+def _kind(ctx: ToolContext, verdict: Verdict) -> str:
+    """What stands for all calls that a yes for the session covers: work after text from outside that names no network."""
+    return _work(ctx) if verdict.rule == AFTER_UNTRUSTED and ctx.tool.enclosed and not verdict.sends else ""
+
+
+def _work(ctx: ToolContext) -> str:
+    return digest(f"{ctx.env.name}\0{WORK}")
+
+
+def _wanting(ctx: ToolContext) -> str:
+    """What stands for a call that was kept from the network and wanted it."""
+    return digest(f"network\0{ctx.env.name}\0{ctx.tool.name}\0{_written(ctx)}")
+
+
+def _shut(ctx: ToolContext, *, closed: bool) -> int | None:
+    """Keep commands from the network, or no longer; None where the environment cannot."""
+    shut: Callable[..., int | None] | None = getattr(ctx.env, "shut", None)
+    return shut(closed=closed) if shut else None
 
 
 def _act(ctx: ToolContext) -> Act | None:

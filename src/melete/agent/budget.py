@@ -7,12 +7,15 @@ expected to cost, so that the limit is passed by one reply at most.
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
+import msgspec
+
 from melete.core.errors import LimitError
 from melete.core.event import Delta, Reply, Retried
 from melete.core.message import Usage
 from melete.core.model import Capabilities, ModelClient, ModelRequest, ModelWrapper
 from melete.core.policy import Allowance, Budget
 from melete.core.ports import Ledger
+from melete.core.session import Session
 
 ANSWER = 4_096
 """Tokens that a reply is expected to take at most, where the request sets no limit of its own."""
@@ -108,3 +111,13 @@ class Budgeted(ModelWrapper):
                     yield item
         finally:
             await self._budget.settle(key, usage=usage, usd=usd)
+
+
+def estimate(session: Session) -> Callable[[ModelRequest], int]:
+    """Tokens of the next prompt: what the provider counted last, or characters / 4 before the first reply."""
+    return lambda request: session.transcript.last_usage.total or characters(request)
+
+
+def characters(request: ModelRequest) -> int:
+    """Tokens of a prompt that nobody has counted: characters / 4."""
+    return len(msgspec.json.encode((request.system, request.tools, request.messages))) // 4

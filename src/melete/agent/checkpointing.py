@@ -1,29 +1,15 @@
 """A checkpoint of the working folder before the first call of a run that may change it, and what each has left. Layer 2."""
 
 import logging
-import re
 
 from melete.core.errors import MeleteError
 from melete.core.event import Notice
 from melete.core.message import ToolCall, ToolResult
 from melete.core.ports import Checkpoints
 from melete.core.tool import Go, ToolContext
+from melete.security.commands import judge_command
 
 log = logging.getLogger("melete.checkpoints")
-LOOKS = frozenset({
-    "arch", "basename", "cat", "cd", "cut", "date", "df", "dirname", "du", "echo", "egrep", "env", "expr", "false", "fgrep",
-    "grep", "groups", "head", "hostname", "id", "jq", "ls", "md5sum", "nproc", "od", "pgrep", "printenv", "printf", "ps", "pwd",
-    "readlink", "realpath", "rg", "sha256sum", "sleep", "stat", "tail", "test", "tr", "true", "type", "uname", "uptime", "wc",
-    "which", "who", "whoami",
-})  # fmt: skip
-"""Programs that change no file; those whose options write files are not here."""
-GIT_LOOKS = frozenset({
-    "blame", "cat-file", "describe", "grep", "log", "ls-files", "ls-tree", "rev-list", "rev-parse", "shortlog", "show", "status",
-})  # fmt: skip
-WRITES = ("--output", "--pre", "--open")
-"""How an option begins that writes a file or runs a program after all."""
-WORD = re.compile(r"[A-Za-z0-9_./:=,@%+-]+|'[^'\n]*'|\"[^\"$`\\\n]*\"")
-PARTS = re.compile(r"\|\||&&|[;|\n]")
 
 
 class CheckpointGuard:
@@ -72,18 +58,4 @@ def may_change(ctx: ToolContext) -> bool:
     if ctx.tool.effect == "read":
         return False
     command = getattr(ctx.arguments, "command", "")
-    return not (isinstance(command, str) and command and only_looks(command))
-
-
-def only_looks(command: str) -> bool:
-    """Whether a shell command consists of nothing but programs that change no file; False where that is not plain."""
-    for part in PARTS.split(command):
-        rest = WORD.sub("", part).replace("2>&1", "").replace(">/dev/null", "")
-        if rest.strip(" \t"):
-            return False
-        words = [word.strip("'\"") for word in WORD.findall(part)]
-        if words and not (words[0] in LOOKS or (words[0] == "git" and len(words) > 1 and words[1] in GIT_LOOKS)):
-            return False
-        if any(word.startswith(WRITES) for word in words) or (words[:1] == ["env"] and len(words) > 1):
-            return False
-    return bool(command.strip())
+    return not (isinstance(command, str) and command and judge_command(command).reads)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from melete.core.event import Delta, Question, ToolProgress
-from melete.core.message import ToolCall
+from melete.core.message import Taint, ToolCall
 from melete.core.policy import Budget, Decision
 from melete.core.ports import Approvals, Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, Store
@@ -63,6 +63,8 @@ class CallContext:
         self._deadlines: dict[asyncio.Timeout, float] = {}
         self.late = False
         self._open_questions = 0
+        self.heard: dict[str, Taint] = {}
+        """Untrusted text that calls inside this one have brought, by their tools."""
 
     async def ask(self, question: Question) -> str | None:
         """Ask the person; the deadline stands still meanwhile, and so does that of every call round this one."""
@@ -99,6 +101,10 @@ class CallContext:
     def say(self, progress: str) -> None:
         """Show progress, secrets redacted."""
         self._shared.emit(ToolProgress(call=self.call_id, text=self._shared.redact(progress)))
+
+    async def spill(self, name: str, text: str) -> str:
+        """Keep a long text beside the log, secrets redacted."""
+        return await self.store.spill(self.session.ref, name, self._shared.redact(text))
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run another tool through the same door."""

@@ -16,11 +16,11 @@ from melete.agent.context import CallContext, Surroundings
 from melete.agent.loopwatch import LoopWatch
 from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import ToolEnded, ToolStarted
-from melete.core.message import ToolCall, ToolResult
+from melete.core.message import Taint, ToolCall, ToolResult
 from melete.core.plugin import Lazy
 from melete.core.session import Session
 from melete.core.tool import Go, Guard, Output, Refused, Result, Tool, ToolError
-from melete.security.taint import UNTRUSTED, marked
+from melete.security.taint import UNTRUSTED, marked, spilled_name
 
 log = logging.getLogger("melete.dispatch")
 _scan: Lazy[Callable[[str], Sequence[Any]]] = Lazy("melete.security.threats:scan")
@@ -103,7 +103,7 @@ class Dispatch(Door):
             ctx = CallContext(self._shared, call, tool=tool, arguments=checked, nested=self._nested, parent=outer)
             return await self._guarded(call, canonical, ctx)
         except Refused as refusal:
-            return results.failure(call, str(refusal), outcome="denied")
+            return results.failure(call, str(refusal), outcome="denied", decision=refusal.decision)
         except ToolError as error:
             return await self._tool_error(call, tool, error)
         except StoreError:
@@ -140,9 +140,9 @@ class Dispatch(Door):
     async def _effect(self, call: ToolCall, ctx: CallContext) -> ToolEnded:
         try:
             done = await ctx.within(ctx.tool.deadline, ctx.tool.run(ctx, ctx.arguments))
-            return await self._shaped(call, ctx.tool, done)
+            return await self._shaped(call, ctx.tool, _tainted(done, ctx.heard))
         except ToolError as error:
-            return await self._tool_error(call, ctx.tool, error)
+            return await self._shaped(call, ctx.tool, _tainted(_failed(error), ctx.heard))
         except (EnvironmentFailure, StoreError) as error:
             return results.failure(call, self._shared.redact(str(error)))
         except Exception as error:
@@ -157,12 +157,14 @@ class Dispatch(Door):
 
         async def spill(name: str, text: str) -> str:
             self._spilled += 1  # calls that end side by side share the log's last number
-            return await self._shared.store.spill(session.ref, f"{session.transcript.seq}-{self._spilled}-{name}", text)
+            name = spilled_name(f"{session.transcript.seq}-{self._spilled}-{name}", _taint(done))
+            return await self._shared.store.spill(session.ref, name, text)
 
         output, content, path = await results.shape(done, limit=tool.limit, redact=self._shared.redact, spill=spill)
         if output.taint in UNTRUSTED:
             found = ", ".join(dict.fromkeys(one.rule for one in _scan.load()(content)))
-            fields = marked(msgspec.json.decode(content), text=content, call=call.id, source=call.name, finding=found)
+            source = f"{call.name} ({self._shared.redact(output.source)})" if output.source else call.name
+            fields = marked(msgspec.json.decode(content), text=content, call=call.id, source=source, finding=found)
             content = results.encode(fields)
         result = ToolResult(
             call=call.id, name=call.name, content=content, error=output.failed, taint=output.taint, images=output.images
@@ -170,8 +172,7 @@ class Dispatch(Door):
         return ToolEnded(result=result, outcome="error" if output.failed else "ok", spilled=path)
 
     async def _tool_error(self, call: ToolCall, tool: Tool, error: ToolError) -> ToolEnded:
-        fields = {"success": False, "error": str(error), **error.fields}
-        return await self._shaped(call, tool, Output(fields=fields, failed=True))
+        return await self._shaped(call, tool, _failed(error))
 
     def _bug(self, call: ToolCall, error: Exception) -> ToolEnded:
         trace = traceback.extract_tb(error.__traceback__)[-1]
@@ -183,7 +184,26 @@ class Dispatch(Door):
         self._inner += 1
         call = ToolCall(id=f"{parent.call_id}/{self._inner}", name=name, arguments=results.encode(values))
         ended = await self.run(call, parent=parent)
+        if ended.result.taint in UNTRUSTED:
+            parent.heard[name] = ended.result.taint
         return msgspec.json.decode(ended.result.content)
+
+
+def _failed(error: ToolError) -> Output:
+    return Output(fields={"success": False, "error": str(error), **error.fields}, failed=True)
+
+
+def _taint(done: Result) -> Taint:
+    return done.taint if isinstance(done, Output) else "tool"
+
+
+def _tainted(done: Result, heard: Mapping[str, Taint]) -> Result:
+    """The result with the taint of what the calls inside it brought."""
+    if not heard or _taint(done) in UNTRUSTED:
+        return done
+    output = done if isinstance(done, Output) else Output(fields=done, failed=done.get("success") is False)
+    taint: Taint = "web" if "web" in heard.values() else "import"
+    return msgspec.structs.replace(output, taint=taint, source=", ".join(heard))
 
 
 def _layer(guard: Guard, ctx: CallContext, go: Go) -> Go:

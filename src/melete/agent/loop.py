@@ -15,6 +15,7 @@ import msgspec
 from melete.agent.agent import Agent
 from melete.agent.mail import Mail
 from melete.agent.results import close_open_calls
+from melete.agent.whole import Whole
 from melete.core.event import Delta, Notice, Reply, Retried, Stop, ToolProgress
 from melete.core.model import ContextOverflowError, MalformedReplyError, TooLargeError
 from melete.core.session import Session
@@ -54,6 +55,7 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
     await agent.compactor.fit(session)
     await note(session, agent.before_request(session))
     doubts = count()
+    whole = Whole(emit, agent.redact)
     while True:
         try:
             request = agent.request(session, calls_off=calls_off)
@@ -61,16 +63,18 @@ async def ask(agent: Agent, session: Session, emit: Emit, *, calls_off: bool = F
                 async for item in stream:
                     match item:
                         case Reply():
+                            whole.flush()
                             reply = agent.sealed(item, request, session)
                             await session.record(reply, agent.spent(reply), *agent.remarks(reply))
                             await note(session, agent.after_reply(session))
                             return reply
                         case Retried():
+                            whole.flush()
                             told = msgspec.structs.replace(item, reason=agent.redact(item.reason))
                             log.warning("the model is asked again: %s", told.reason)
                             await session.record(told, *agent.thrown_away(told))
                         case _:
-                            emit(item)
+                            whole.put(item)
         except ContextOverflowError as error:
             if not await agent.compactor.shrink(session) and not await doubted(agent, session, error, next(doubts)):
                 raise

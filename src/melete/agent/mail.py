@@ -49,7 +49,8 @@ def is_runtimes(message: InboxMessage) -> bool:
 
 def as_fact(message: InboxMessage) -> Fact:
     """The fact that brings a steer or a queued message into the conversation."""
-    taint = "tool" if is_runtimes(message) else "none"  # what a program printed
+    plain = "tool" if is_runtimes(message) else "none"  # what a program printed
+    taint = plain if message.taint == "none" else message.taint
     said = Message(role="user", parts=(Text(text=message.text, taint=taint),), by=message.by)
     if message.kind == "steer":
         return Steered(message=said, inbox=message.id)

@@ -7,6 +7,7 @@ import msgspec
 
 from melete.core.event import ToolEnded
 from melete.core.message import ToolCall, ToolResult
+from melete.core.policy import Decision
 from melete.core.session import Session
 from melete.core.tool import Output, Result
 
@@ -36,14 +37,21 @@ def encode(fields: Mapping[str, Any]) -> str:
 
 
 def failure(
-    call: ToolCall, error: str, *, outcome: OutcomeName = "error", fields: Mapping[str, Any] | None = None
+    call: ToolCall,
+    error: str,
+    *,
+    outcome: OutcomeName = "error",
+    fields: Mapping[str, Any] | None = None,
+    decision: Decision | None = None,
 ) -> ToolEnded:
     """The result of a call that failed or did not run."""
     content = encode(
         {"success": False, "error": error, **{k: v for k, v in (fields or {}).items() if k not in ("success", "error")}}
     )
     return ToolEnded(
-        result=ToolResult(call=call.id, name=call.name, content=content, error=True, taint="none"), outcome=outcome
+        result=ToolResult(call=call.id, name=call.name, content=content, error=True, taint="none"),
+        outcome=outcome,
+        decision=decision,
     )
 
 

@@ -1,10 +1,13 @@
 """What a person approves of a shell command is what runs: its text, its folder, and copies of the scripts that it names. Layer 2.
 
 Between a yes and the call, somebody may change a script or lead the folder's name elsewhere. So scripts are read before the
-question and written anew, into the private temporary folder of the environment, from the bytes that the question was about; and
-the command begins with a check that it stands in the folder that was asked about. What the scripts read themselves is not covered.
+question and written anew from the bytes that the question was about; and the command begins with a check that it stands in the
+folder that was asked about. A copy lies in the private temporary folder of the environment; that of a script which may look for
+what lies round it stands beside the original, under a name that nobody can guess, until the command has ended. What the scripts
+read themselves is not covered.
 """
 
+import logging
 import re
 import shlex
 from collections.abc import AsyncGenerator, Iterator
@@ -18,6 +21,7 @@ from melete.core.errors import EnvironmentFailure
 from melete.core.tool import Act, Refused
 from melete.security.visible import digest
 
+log = logging.getLogger("melete.approvals")
 LARGEST = 20_000_000
 BOUND = re.compile(
     r"PATH|LD_\w+|DYLD_\w+|BASH_\w+|ENV|SHELLOPTS|IFS|CDPATH|PYTHON\w*|VIRTUAL_ENV|NODE_\w+|NPM_CONFIG_\w+|PERL5\w*|RUBY\w*"
@@ -57,6 +61,12 @@ _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/snap/", "/dev
 _INLINE = frozenset({"-c", "-e", "-m", "--eval", "-"})
 
 
+_SHELL = re.compile(rb"#![^\n]*\b(?:ba|da|z|k|mk|a)?sh\b")
+_LOOKS_ROUND = re.compile(rb"\$0|\$\{0|BASH_SOURCE|\$\{?\(%|\bFPATH\b")
+"""How a shell script asks where it lies."""
+ANYBODY = 0o002
+
+
 class Script(Struct, frozen=True, kw_only=True):
     """A script that a command names between `start` and `end`: as it is written, and the bytes that it holds now."""
 
@@ -64,6 +74,19 @@ class Script(Struct, frozen=True, kw_only=True):
     end: int
     word: str
     data: bytes
+
+    @property
+    def looks_round(self) -> bool:
+        """Whether it may look for what lies beside it: whatever is no shell script, and those that ask for their own name."""
+        shell = self.word.endswith(".sh") or _SHELL.match(self.data)
+        return not shell or _LOOKS_ROUND.search(self.data) is not None
+
+
+class Ready(Struct, frozen=True, kw_only=True):
+    """A command's text that runs what was looked at, or nothing; the files of `beside` are to be removed when it has ended."""
+
+    text: str
+    beside: tuple[str, ...] = ()
 
 
 class Sealed(Struct, frozen=True, kw_only=True):
@@ -115,22 +138,63 @@ async def look(env: Environment, act: Act) -> Sealed:
     return structs.replace(sealed, variables=bound, surroundings=digest(repr(bound)))
 
 
-async def seal(env: Environment, sealed: Sealed) -> str:
-    """The command's text in a form that runs what was looked at, or nothing; writes the copies of its scripts."""
-    text = sealed.act.command
-    for script in reversed(sealed.scripts):
-        folder = f"{(await env.temp()).rstrip('/')}/.sealed-{token_hex(8)}"
-        path = f"{folder}/{PurePosixPath(script.word).name}"
-        await env.write(path, script.data)
-        made = await env.exec(["chmod", "0500", path, folder], timeout=30)
-        if made.code != 0:
-            raise Refused(f"A sealed copy of {script.word} could not be made, so nothing was run. Try it again.")
-        text = f"{text[: script.start]}{shlex.quote(path)}{text[script.end :]}"
+async def seal(env: Environment, sealed: Sealed, *, detached: bool = False) -> Ready:
+    """Write the copies and say what is to be run; a `detached` command, which nobody waits for, removes them itself."""
     if not sealed.standing:
         raise Refused(f"The folder {sealed.act.cwd} could not be looked at, so nothing was run. Name another workdir.")
+    text, beside = sealed.act.command, list[str]()
+    for script in reversed(sealed.scripts):
+        path = await _beside(env, script, sealed.place) if script.looks_round else ""
+        if path:
+            beside.append(path)
+        else:
+            path = await _apart(env, script)
+        text = f"{text[: script.start]}{shlex.quote(path)}{text[script.end :]}"
     gone = "the folder of this command is another one than when it was approved: nothing was run"
     check = f'"$(\\command ls -di . && \\command pwd -P)" = {shlex.quote(sealed.standing)}'
-    return f"[ {check} ] || {{ \\command echo {shlex.quote(gone)} >&2; \\exit 126; }}\n{text}"
+    ending = f"\n_code=$?; \\command rm -f -- {shlex.join(beside)}; \\exit $_code" if detached and beside else ""
+    return Ready(
+        text=f"[ {check} ] || {{ \\command echo {shlex.quote(gone)} >&2; \\exit 126; }}\n{text}{ending}",
+        beside=() if detached else tuple(beside),
+    )
+
+
+async def unseal(env: Environment, ready: Ready) -> None:
+    """Remove the copies that stand beside their originals; one that is gone already is no trouble."""
+    for path in ready.beside:
+        try:
+            await env.remove(path)
+        except (OSError, EnvironmentFailure) as error:
+            log.debug("a sealed copy is not there any more: %s", error)
+
+
+async def _beside(env: Environment, script: Script, place: str) -> str:
+    """A copy in the script's own folder; empty where none can be made, or where everybody could change it."""
+    folder = PurePosixPath(place, script.word).parent
+    path = f"{folder}/.sealed-{token_hex(8)}-{PurePosixPath(script.word).name}"
+    try:
+        found = await env.stat(str(folder))
+        if found is None or found.mode & ANYBODY:
+            return ""
+        await env.write(path, script.data)
+    except (OSError, EnvironmentFailure):
+        return ""  # it cannot be written there: the copy lies apart
+    return path if await _closed(env, path) else ""
+
+
+async def _apart(env: Environment, script: Script) -> str:
+    """A copy in the private temporary folder; raises Refused."""
+    folder = f"{(await env.temp()).rstrip('/')}/.sealed-{token_hex(8)}"
+    path = f"{folder}/{PurePosixPath(script.word).name}"
+    await env.write(path, script.data)
+    if not await _closed(env, path, folder):
+        raise Refused(f"A sealed copy of {script.word} could not be made, so nothing was run. Try it again.")
+    return path
+
+
+async def _closed(env: Environment, *paths: str) -> bool:
+    """Whether nobody but the owner may read and run them now, and nobody write."""
+    return (await env.exec(["chmod", "0500", *paths], timeout=30)).code == 0
 
 
 async def _standing(env: Environment, cwd: str) -> tuple[str, str]:

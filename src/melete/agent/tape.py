@@ -7,7 +7,7 @@ What clocks and chance gave (times, durations, ids, prices) is taken from the re
 import asyncio
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import msgspec
 
@@ -30,7 +30,7 @@ from melete.core.event import (
     ToolEnded,
     ToolStarted,
 )
-from melete.core.message import Message
+from melete.core.message import Message, Text
 from melete.core.session import InboxMessage, SessionRef
 from melete.core.transcript import Transcript
 
@@ -389,8 +389,14 @@ def _message(fact: Fact) -> InboxMessage:
         case CancelAsked():
             return InboxMessage(id=fact.inbox, kind="cancel", by=fact.by, at=fact.at)
         case Steered():
-            return InboxMessage(id=fact.inbox, kind="steer", text=fact.message.text, by=fact.message.by, at=fact.at)
+            return _said(fact, "steer")
         case Said():
-            return InboxMessage(id=fact.inbox, kind="queue", text=fact.message.text, by=fact.message.by, at=fact.at)
+            return _said(fact, "queue")
         case _:
             raise TypeError(f"{_type(fact)} carries no message")
+
+
+def _said(fact: Steered | Said, kind: Literal["steer", "queue"]) -> InboxMessage:
+    first = next((part for part in fact.message.parts if isinstance(part, Text)), Text(text=""))
+    by = fact.message.by
+    return InboxMessage(id=fact.inbox, kind=kind, text=fact.message.text, taint=first.taint, by=by, at=fact.at)

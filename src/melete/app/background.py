@@ -53,10 +53,15 @@ class Waking:
         """Whether something waits for a run that it asks for."""
         return bool(self._waiting)
 
-    async def tell(self, text: str, *, now: bool = True) -> str:
+    async def tell(self, text: str, *, now: bool = True, outside: bool = False) -> str:
         """Put a message into the inbox and return its id; `now` asks for a run to read it. What goes wrong is logged."""
         message = InboxMessage(
-            id=uuid4().hex, kind="queue", text=self._app.redact(text), by=BY, at=self._app.clock.now()
+            id=uuid4().hex,
+            kind="queue",
+            text=self._app.redact(text),
+            taint="web" if outside else "tool",
+            by=BY,
+            at=self._app.clock.now(),
         )
         try:
             await self._app.store.send(self._ref, message, wait=0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from melete.agent.checkpointing import CheckpointGuard
 from melete.app.wire import Melete
@@ -14,6 +15,7 @@ from melete.core.tool import Guard
 
 _made: Lazy[Callable[..., Checkpoints]] = Lazy("melete.environments.checkpoints:GitCheckpoints")
 _store: Lazy[Callable[[Path, str], Path]] = Lazy("melete.environments.checkpoints:store_of")
+_keeping: Lazy[Callable[..., Any]] = Lazy("melete.environments.checkpoints:Keeping")
 _git: Lazy[Callable[..., str]] = Lazy("melete.environments.checkpoints:program")
 HERE = frozenset({"local", "sandbox", "docker"})
 """Environments whose working folder is one of this machine's."""
@@ -22,14 +24,20 @@ HERE = frozenset({"local", "sandbox", "docker"})
 def checkpoints_at(app: Melete, folder: str) -> Checkpoints:
     """The checkpoints of a working folder of this machine; nothing is made before the first is taken."""
     git = _git.load()(app.loaded.environ.get("PATH", ""), cwd=folder)
+    home, given = app.loaded.home, app.loaded.settings.checkpoints
     return _made.load()(
-        folder, _store.load()(app.loaded.home.state, folder), git=git, now=lambda: app.clock.now().timestamp()
+        folder,
+        _store.load()(home.state, folder),
+        git=git,
+        own=str(home.root),
+        keeping=_keeping.load()(most=given.keep, megabytes=given.mb, file_megabytes=given.file_mb, days=given.days),
+        now=lambda: app.clock.now().timestamp(),
     )
 
 
 def checkpoint_guards(app: Melete, env: Environment, turn: str) -> list[Guard]:
     """The guard that makes a checkpoint before the first change of a run; none where there can be none."""
-    checkpoints = checkpoints_of(app, env)
+    checkpoints = checkpoints_of(app, env) if app.loaded.settings.checkpoints.enabled else None
     return [CheckpointGuard(checkpoints, turn=turn)] if checkpoints else []
 
 

@@ -172,9 +172,16 @@ async def of_session(home: Home, wanted: Wanted) -> Wanted:
     return structs.replace(wanted, session=found)
 
 
-def redaction(profile: str = "") -> Callable[[str], str]:
-    """What takes the secrets out that are known here, also when config.yaml cannot be read."""
-    return Redactor(known_secrets(profile))
+def redaction(profile: str = "", *, always: bool = False) -> Callable[[str], str]:
+    """What takes the secrets out that are known here, and what looks like one unless `security.redact` is known and not `always`.
+
+    It works when config.yaml cannot be read as well.
+    """
+    try:
+        shapes = always or load(profile=profile).settings.security.redact == "auto"
+    except ConfigError:
+        shapes = True
+    return Redactor(known_secrets(profile), shapes=shapes)
 
 
 def known_secrets(profile: str = "") -> Mapping[str, str]:

@@ -168,18 +168,30 @@ class ApprovalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mode: Annotated[
         Literal["manual", "smart", "off"],
         Meta(
-            description="manual asks a person; smart lets the model auxiliary.approve say yes first; off approves what would be asked."
+            description="manual asks a person; smart lets auxiliary.approve say yes first; off approves what would be asked."
         ),
     ] = "manual"
     after_untrusted: Annotated[
-        Literal["ask", "allow"],
-        Meta(description="After text from outside was read: ask before what changes or sends anything, or not."),
+        Literal["ask", "walls", "allow"],
+        Meta(
+            description="After text from outside: ask before what changes or sends anything; walls: not for what the sandbox holds."
+        ),
     ] = "ask"
-    timeout: Annotated[Seconds, Meta(description="Seconds to wait for an answer; then the call is denied.")] = 300.0
+    timeout: Annotated[Seconds, Meta(description="Seconds to wait for an answer; then the call is denied.")] = 60.0
     unattended: Annotated[
         Literal["deny", "wait"],
         Meta(description="Without a terminal: deny at once, or wait for an answer from another surface."),
     ] = "deny"
+
+
+class CheckpointSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is kept of a working folder before each turn that changes it, to roll back to."""
+
+    enabled: Annotated[bool, Meta(description="Keep the working folder's state before a turn changes it.")] = True
+    keep: Annotated[Count, Meta(description="Checkpoints of one folder; older ones are dropped.")] = 20
+    mb: Annotated[Count, Meta(description="Megabytes that the checkpoints of one folder take at most.")] = 500
+    file_mb: Annotated[Count, Meta(description="Megabytes above which a file is left out.")] = 10
+    days: Annotated[Count, Meta(description="Days after which a checkpoint is dropped.")] = 7
 
 
 class SecuritySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -348,6 +360,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     daytona: DaytonaOptions = DaytonaOptions()
     apptainer: ApptainerOptions = ApptainerOptions()
     approvals: ApprovalSettings = ApprovalSettings()
+    checkpoints: CheckpointSettings = CheckpointSettings()
     security: SecuritySettings = SecuritySettings()
     budget: BudgetSettings = BudgetSettings()
     compaction: CompactionSettings = CompactionSettings()

@@ -14,12 +14,11 @@ from secrets import token_hex
 from typing import Any, Literal
 from uuid import uuid4
 
-import msgspec
 from msgspec import Struct, structs
 
 from melete.agent.agent import Agent
 from melete.agent.approvals import ApprovalGuard, Desk, Rules
-from melete.agent.budget import Budgeted, RunBudget
+from melete.agent.budget import Budgeted, RunBudget, characters, estimate
 from melete.agent.cachewatch import LIVES, CacheWatch
 from melete.agent.compact import Compactor
 from melete.agent.context import Surroundings
@@ -45,7 +44,7 @@ from melete.app.wire import Melete
 from melete.core.errors import ConfigError, SessionNotFoundError, UsageError
 from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, RunEnded, Stop
 from melete.core.message import Image, Message, Origin, Part, Text
-from melete.core.model import ModelClient, ModelRequest
+from melete.core.model import ModelClient
 from melete.core.policy import Allowance, Limits
 from melete.core.ports import Environment, Processes
 from melete.core.session import InboxMessage, Receipt, Session, SessionRef
@@ -192,7 +191,7 @@ class Conversation:
             self.app.models.problems["title"] = f"auxiliary.title cannot be used: {error}"
             return None
         self._left.append(model)
-        return partial(entitle, session, Budgeted(model, budget, estimate=_characters), prompt)
+        return partial(entitle, session, Budgeted(model, budget, estimate=characters), prompt)
 
     def _budget(self) -> RunBudget:
         settings = self.app.loaded.settings.budget
@@ -298,7 +297,7 @@ class Conversation:
         guards = [self._guard(desk, budget), *checkpoint_guards(self.app, self.env, start.id)]
         over = time.monotonic() + limits.seconds
         agent = Agent(
-            model=Budgeted(model, budget, estimate=_estimate(session)),
+            model=Budgeted(model, budget, estimate=estimate(session)),
             dispatch=Dispatch(tools, guards=guards, shared=shared, watch=watch if limits.loop_guard else None),
             compactor=Compactor(window=lambda: model.can.context, threshold=settings.compaction.threshold),
             limits=limits,
@@ -335,7 +334,7 @@ class Conversation:
         if self._judge is None:
             self._judge = self.app.models.model("approve")
             self._left.append(self._judge)
-        return Budgeted(self._judge, budget, estimate=_characters)
+        return Budgeted(self._judge, budget, estimate=characters)
 
 
 @asynccontextmanager
@@ -488,18 +487,3 @@ def exit_code(ended: RunEnded) -> int:
     if ended.stop == Stop.CANCELLED:
         return 130
     return 3 if ended.stop in Stop.LIMITS else 1
-
-
-def _estimate(session: Session) -> Callable[[ModelRequest], int]:
-    """Tokens of the next prompt: what the provider counted last, or characters / 4 before the first reply."""
-
-    def estimate(request: ModelRequest) -> int:
-        known = session.transcript.last_usage.total
-        return known or _characters(request)
-
-    return estimate
-
-
-def _characters(request: ModelRequest) -> int:
-    """Tokens of a prompt that nobody has counted: characters / 4."""
-    return len(msgspec.json.encode((request.system, request.tools, request.messages))) // 4

@@ -339,6 +339,10 @@ class Explained(Protocol):
         """Whether commands can reach no network at all."""
         ...
 
+    def shut(self, *, closed: bool) -> int | None:
+        """Refuse every new connection of commands, or no longer; how many were refused so, None where it cannot be done."""
+        ...
+
     @property
     def note(self) -> str:
         """One sentence for the model about what commands may do here; empty where nothing is special. Starts nothing."""

@@ -154,12 +154,16 @@ class ToolStarted(Stamp, frozen=True, kw_only=True, tag="tool.started"):
 
 
 class ToolEnded(Stamp, frozen=True, kw_only=True, tag="tool.ended"):
-    """The outcome of a call; exactly one for each call of a reply, whatever happened."""
+    """The outcome of a call; exactly one for each call of a reply, whatever happened.
+
+    `decision` says who or what refused one that was `denied`.
+    """
 
     result: ToolResult
     seconds: float = 0.0
     outcome: Literal["ok", "error", "denied", "timeout", "cancelled", "unknown", "not_run"] = "ok"
     spilled: str = ""
+    decision: Decision | None = None
 
 
 class Question(Struct, frozen=True, kw_only=True):

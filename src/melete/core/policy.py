@@ -55,13 +55,15 @@ class Budget(Protocol):
 class Verdict(Struct, frozen=True, kw_only=True):
     """A judgement about a command, path, address or text: the rule that decided, and why.
 
-    `reads` says of what is allowed that it changes nothing and sends nothing, so that it may follow any text.
+    `reads` says of what is allowed that it changes nothing and sends nothing, so that it may follow any text; `sends` that it
+    names what reaches a network.
     """
 
     verdict: Literal["allow", "ask", "forbid"] = "allow"
     rule: str = ""
     reason: str = ""
     reads: bool = False
+    sends: bool = False
 
 
 class Whereabouts(Struct, frozen=True, kw_only=True):
@@ -76,12 +78,15 @@ Scope = Literal["once", "session", "always"]
 
 
 class Decision(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a call that had to be asked about may run: `by` a person, an earlier grant, the judging model, or the mode `off`.
+    """Why a call that could not just pass may run, or, without `allowed`, may not.
 
-    `digest` stands for all that was approved: arguments, folder, scripts, variables. `who` answered, `rule` had asked.
+    `by` a person, an earlier grant, the judging model, the mode `off`; a refusal also by a rule of the policy alone, or by nobody:
+    there was none to ask, or none answered in time. `digest` stands for all that was decided about: arguments, folder, scripts,
+    variables. `who` answered, `rule` had asked.
     """
 
-    by: Literal["person", "grant", "smart", "off"]
+    by: Literal["person", "grant", "smart", "off", "policy", "nobody"]
+    allowed: bool = True
     rule: str = ""
     scope: Scope = "once"
     digest: str = ""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from msgspec import Struct
 
 from melete.core.event import Fact
-from melete.core.message import Message, Origin, Usage
+from melete.core.message import Message, Origin, Taint, Usage
 from melete.core.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class InboxMessage(Struct, frozen=True, kw_only=True):
     id: str
     kind: Literal["steer", "queue", "answer", "cancel"]
     text: str = ""
+    taint: Taint = "none"
     question: str = ""
     by: Origin | None = None
     at: datetime

@@ -26,15 +26,23 @@ class ToolError(Exception):
 
 
 class Refused(Exception):
-    """A guard's no: the call does not run and the model reads why."""
+    """A guard's no: the call does not run and the model reads why; `decision` is stored with it."""
+
+    def __init__(self, message: str, decision: Decision | None = None) -> None:
+        super().__init__(message)
+        self.decision = decision
 
 
 class Output(Struct, frozen=True, kw_only=True):
-    """What a tool gives back when a plain dict is not enough; `fields` is the JSON object that the model reads."""
+    """What a tool gives back when a plain dict is not enough; `fields` is the JSON object that the model reads.
+
+    `taint` is where its text came from, and `source` names that place closer than the tool does.
+    """
 
     fields: Mapping[str, Any]
     images: tuple[Image, ...] = ()
     taint: Taint = "tool"
+    source: str = ""
     failed: bool = False
 
 
@@ -111,6 +119,10 @@ class ToolContext(Protocol):
         """Show progress; never waits and never fails."""
         ...
 
+    async def spill(self, name: str, text: str) -> str:
+        """Keep a text that is too long for the result, secrets taken out, and return its path."""
+        ...
+
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run another tool through the same door."""
         ...
@@ -147,8 +159,9 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     `effect` says what it may change, `parallel` whether calls may share the clock, `limit` the longest result in
     characters, `deadline` the longest run in seconds, `deferred` that the schema is shown only when asked for.
+    `enclosed` says that whatever it does happens where commands run, so that walls there hold it.
     `judge` says of checked arguments whether the call may run, must be asked about, or is forbidden; `act` says which shell
-    command it would run, so that what is approved can be bound and sealed.
+    command it would run, so that what is approved can be bound and sealed; `reaches` names the addresses that it would fetch.
     """
 
     name: str
@@ -161,8 +174,10 @@ class Tool(Struct, frozen=True, kw_only=True):
     limit: int = 50_000
     deadline: float = 420.0
     deferred: bool = False
+    enclosed: bool = False
     judge: Judge | None = None
     act: Callable[[ToolContext, Any], Act] | None = None
+    reaches: Callable[[Any], Sequence[str]] | None = None
 
     @property
     def shown(self) -> ToolSchema:

@@ -35,7 +35,7 @@ from melete.security.paths import within
 T = TypeVar("T")
 EXCLUDED: Final = (
     "node_modules/", ".venv/", "venv/", "__pycache__/", ".tox/", ".nox/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
-    ".gradle/", ".terraform/", "*.pyc", "*.swp", "*.sock",
+    ".gradle/", ".terraform/", "*.pyc", "*.swp", "*.sock", ".sealed-*",
 )  # fmt: skip
 """What is made anew from something else, also where no `.gitignore` says so."""
 SETTINGS: Final = {

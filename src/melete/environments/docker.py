@@ -18,7 +18,7 @@ from melete.core.environment import Missing, Place
 from melete.core.errors import EnvironmentFailure
 from melete.core.places import DockerOptions
 from melete.environments.child import Child, Handle, Launched, Spec
-from melete.environments.container import HOME, WORKSPACE, Container, is_root, open_container
+from melete.environments.container import HOME, VOLUME, WORKSPACE, Container, is_root, open_container
 from melete.environments.engine import Engine, mapping_words, meant, missing_engine
 from melete.environments.errands import Errands
 from melete.environments.host import launch
@@ -178,11 +178,17 @@ class Docker(SharedFiles, ScriptedFiles, Programs):
         return self.options.workspace == "mount"
 
     def on_host(self, path: str) -> str:
-        """Where a file of the mounted working folder lies outside; empty for what is the container's own."""
+        """Where a file of the working folder or of another mount lies outside; empty for what is the container's own."""
         inside = posixpath.normpath(posixpath.join(WORKSPACE, path))
-        if not self._mounted or not within(inside, WORKSPACE):
-            return ""
-        return self._outside + inside[len(WORKSPACE) :]
+        mounts = [(WORKSPACE, self._outside)] if self._mounted else []
+        for found in map(VOLUME.fullmatch, self.options.volumes):
+            here = os.path.expanduser(found[1]) if found else ""  # noqa: PTH111 - it may be the name of a volume
+            if found and here.startswith("/"):
+                mounts.append((posixpath.normpath(found[2]), here))
+        there, here = max(
+            (one for one in mounts if within(inside, one[0])), key=lambda one: len(one[0]), default=("", "")
+        )
+        return here and here + inside[len(there.rstrip("/")) :]
 
     async def _inside(self) -> Container:
         """The container, running."""

@@ -14,6 +14,9 @@ from melete.security.urls import LAST_PORT, Network, judge_address
 MOST_TOLD: Final = 20
 MOST_NAMED: Final = 6
 SETTING: Final = "melete config set sandbox.allow"
+SHUT: Final = (
+    "text from outside was read, and what it asks for must not get out; the same command once more asks a person"
+)
 OWN: Final = "it is this machine itself; ports of its loopback that commands may reach are named in sandbox.loopback"
 
 
@@ -49,6 +52,10 @@ class Gate:
         self._refused: dict[tuple[str, int], Refused] = {}
         self._more = 0
         self._turn = threading.Lock()
+        self.shut = False
+        """Whether every new connection is refused, whatever the list says."""
+        self.turned_away = 0
+        """How many were, for that alone."""
 
     def entries(self) -> list[Entry]:
         """All that is allowed, in order: the person's own first."""
@@ -90,6 +97,9 @@ class Gate:
             self.entries()
             if not self.allowed.covers(name, port):
                 raise self._unlisted(name, port)
+        if self.shut:
+            self.turned_away += 1
+            raise Refused(name, port, SHUT)
 
     def _unlisted(self, host: str, port: int) -> Refused:
         if any(entry.covers(host, other) for entry in self.allowed.entries for other in entry.ports):

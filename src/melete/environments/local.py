@@ -1,6 +1,7 @@
 """The machine itself: commands as child processes, files as they are. No isolation."""
 
 import asyncio
+import errno
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 from msgspec import structs
 
 from melete.core.environment import Entry, FileStat, Place
+from melete.core.policy import Verdict
 from melete.environments import files
 from melete.environments.child import Child, Launched, Spec
 from melete.environments.content import entry, file_stat, read_from, write_to
@@ -68,6 +70,7 @@ class LocalEnvironment(SharedFiles, Programs):
         """Bytes of a regular file; raises OSError, for a folder, a FIFO or a device as well."""
         descriptor, size = files.opened(self._path(path))
         try:
+            self._need(files.place_of(descriptor), write=False)
             return await read_from(descriptor, size, offset=offset, limit=limit)
         finally:
             os.close(descriptor)
@@ -76,6 +79,7 @@ class LocalEnvironment(SharedFiles, Programs):
         """Replace a file atomically; its mode and the links that lead to it stay, folders on the way are made."""
         writing = files.Writing(self._path(path))
         try:
+            self._need(writing.place, write=True)
             await write_to(writing.descriptor, data)
         except BaseException:
             writing.discard()
@@ -93,11 +97,18 @@ class LocalEnvironment(SharedFiles, Programs):
 
     async def remove(self, path: str) -> None:
         """Remove a file, or a link."""
-        Path(self._path(path)).unlink()
+        with files.Held(self._path(path)) as at:
+            self._need(at.place, write=True)
+            os.unlink(at.name, dir_fd=at.descriptor)
 
     async def rename(self, path: str, to: str) -> None:
         """Move a file, replacing what is there; folders on the way are made."""
-        files.moved(self._path(path), self._path(to))
+        to = self._path(to)
+        Path(to).parent.mkdir(parents=True, exist_ok=True)
+        with files.Held(self._path(path)) as old, files.Held(to) as new:
+            self._need(old.place, write=True)
+            self._need(new.place, write=True)
+            os.replace(old.name, new.name, src_dir_fd=old.descriptor, dst_dir_fd=new.descriptor)
 
     async def aclose(self) -> None:
         """End every program that still runs, those that commands left behind included."""
@@ -110,6 +121,12 @@ class LocalEnvironment(SharedFiles, Programs):
         self._left.clear()
         if self._temp:
             await asyncio.to_thread(shutil.rmtree, self._temp, ignore_errors=True)
+
+    def _need(self, place: str, *, write: bool) -> None:
+        """Raise PermissionError for what no tool may touch; asked of what is open, a link has no say any more."""
+        verdict = self.judge_place(place, write=write) if place else Verdict()
+        if verdict.verdict != "allow":
+            raise PermissionError(errno.EACCES, verdict.reason, place)
 
     def on_host(self, path: str) -> str:
         """The absolute path."""

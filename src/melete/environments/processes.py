@@ -20,6 +20,7 @@ from melete.environments import left_over, tree
 from melete.environments.records import HERE, Record, Records, Status, boot, is_over, number_of, see, settled
 from melete.environments.rolling import RollingText
 from melete.environments.watching import Watch, plain, quoted
+from melete.security.network import brings
 
 log = logging.getLogger("melete.processes")
 MOST = 64
@@ -40,8 +41,11 @@ Spawn = Callable[[Coroutine[Any, Any, None]], object]
 class Waker(Protocol):
     """Reaches the session of the processes; neither raises."""
 
-    async def tell(self, text: str, *, now: bool = True) -> str:
-        """Tell it something, and return the message's id; `now` asks for a run of its own where none goes on."""
+    async def tell(self, text: str, *, now: bool = True, outside: bool = False) -> str:
+        """Tell it something, and return the message's id; `now` asks for a run of its own where none goes on.
+
+        `outside`: what a network brought is in it.
+        """
         ...
 
     def take_back(self, message: str) -> None:
@@ -252,7 +256,7 @@ class Background:
     async def _tell(self, entry: _Entry, wake: Waker, text: str) -> None:
         over = not entry.running
         try:
-            message = await wake.tell(text)
+            message = await wake.tell(text, outside=brings(entry.record.command))
         finally:
             entry.saying -= 1
         if over and entry.seen:

@@ -82,6 +82,13 @@ class Sandbox(SharedFiles, Programs):
         """Whether commands have no network."""
         return not self._bwrap or self.options.network == "off"
 
+    def shut(self, *, closed: bool) -> int | None:
+        """Refuse every new connection of commands, or no longer; how many were refused so, None where it cannot be done."""
+        if not self._bwrap or self.options.network != "allow":
+            return None
+        self.network.gate.shut = closed
+        return self.network.gate.turned_away
+
     @property
     def note(self) -> str:
         """What the model should know."""

@@ -38,6 +38,10 @@ class SharedFiles:
         first = judge_file(named, self._whose, write=write)
         return first if first.verdict != "allow" or real == named else judge_file(real, self._whose, write=write)
 
+    def judge_place(self, path: str, *, write: bool) -> Verdict:
+        """The same of a path of this machine that has no links in it."""
+        return judge_file(path, self._whose, write=write)
+
 
 def own_home() -> str:
     """The home that the list of users names for whoever runs this; empty where they are not in it."""

@@ -10,6 +10,7 @@ from typing import Final
 
 from melete.core.policy import Verdict
 from melete.security.plan import LONGEST, Plan, Program, plan, plan_code
+from melete.security.reading import only_reads
 from melete.security.rules import Rule, Where, fits, named
 from melete.security.rules_abuse import ABUSE
 from melete.security.rules_ask import ASKED_HERE
@@ -27,13 +28,17 @@ CONTAINED = "contained"
 def judge_command(text: str, *, cwd: str = "", home: str = "", contained: bool = False) -> Verdict:
     """`forbid` for what nobody may allow, `ask` for what a person must, `allow` for the rest; the first rule decides.
 
-    `contained`: the command runs in a sandbox; what it makes harmless is allowed, with that as the reason. Never raises.
+    `reads` is true of what is allowed and only reads. `contained`: the command runs in a sandbox; what that makes harmless is
+    allowed, with it as the reason. Never raises.
     """
     return judge_plan(plan(text), Where(cwd=cwd, home=home), contained=contained)
 
 
 def judge_code(code: str, *, language: str = "python", contained: bool = False) -> Verdict:
-    """The same for inline code: the commands that it runs are judged, and what it does itself as far as its text shows."""
+    """The same for inline code: the commands that it runs are judged, and what it does itself as far as its text shows.
+
+    Code is never taken to only read.
+    """
     return judge_plan(plan_code(code, language), Where(), contained=contained)
 
 
@@ -49,7 +54,7 @@ def judge_plan(found: Plan, where: Where, *, contained: bool = False) -> Verdict
         return Verdict(verdict="ask", rule=UNDECIDED, reason=found.opaque[0])
     if harmless is not None:
         return Verdict(rule=CONTAINED, reason=f"{harmless.reason}, but only inside the sandbox")
-    return Verdict()
+    return Verdict(reads=only_reads(found))
 
 
 def _candidates(programs: Iterable[Program]) -> Iterable[tuple[Rule, Program]]:

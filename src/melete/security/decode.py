@@ -9,7 +9,8 @@ from typing import Final
 
 from melete.security.words import UNKNOWN, unescape
 
-MOST = 20_000
+MOST = 60_000
+LONGEST_SCRIPT = 200
 _FORMAT = re.compile(r"%[-+ #0]*\d*(?:\.\d+)?([sbdiqxXocueEfgG%])")
 
 
@@ -19,9 +20,21 @@ def output(argv: Sequence[str], stdin: str, files: Mapping[str, str]) -> str:
     if known is None:
         return UNKNOWN
     try:
-        return known(list(argv[1:]), _source(argv[1:], stdin, files))[:MOST]
+        text = known(list(argv[1:]), _source(argv[1:], stdin, files))
     except (ValueError, binascii.Error, UnicodeError, IndexError):
         return UNKNOWN
+    return text if len(text) <= MOST else UNKNOWN
+
+
+def downloaded(words: Sequence[str]) -> list[str]:
+    """The files that a download is written to."""
+    found = [
+        b
+        for a, b in zip(words, [*words[1:], ""], strict=True)
+        if re.fullmatch(r"-\w*o|--output(?:-document)?|-\w*O", a) and "://" not in b
+    ]
+    found += [word.partition("=")[2] for word in words if word.startswith(("--output=", "--output-document="))]
+    return found + [word.rpartition("/")[2] for word in words if "://" in word and word.rpartition("/")[2]]
 
 
 def _source(arguments: Sequence[str], stdin: str, files: Mapping[str, str]) -> str:
@@ -113,7 +126,9 @@ def _characters(word: str) -> str:
 
 def _sed(arguments: list[str], text: str) -> str:
     scripts = [word for word in arguments if not word.startswith("-")]
-    match = re.fullmatch(r"s(.)(.*?)\1(.*?)\1(g?)", scripts[0]) if scripts else None
+    match = (
+        re.fullmatch(r"s(.)(.*?)\1(.*?)\1(g?)", scripts[0]) if scripts and len(scripts[0]) < LONGEST_SCRIPT else None
+    )
     if match is None or re.search(r"[\\.*\[\]^$&+]", match[2] + match[3]):
         return UNKNOWN
     return "".join(line.replace(match[2], match[3], -1 if match[4] else 1) for line in text.splitlines(keepends=True))
@@ -135,9 +150,20 @@ def _nothing(_: list[str], _text: str) -> str:
     return ""
 
 
+def _settings(arguments: list[str], _: str) -> str:
+    """Variables for the shell, from programs that are made to print them."""
+    return (
+        ""
+        if arguments and arguments[0] in ("shellenv", "init", "hook", "env", "activate", "-s", "-c", "shell.bash")
+        else UNKNOWN
+    )
+
+
 _PROGRAMS: Final[Mapping[str, Callable[[list[str], str], str]]] = {
     "echo": _echo, "printf": _printf, "print": _echo, "base64": _base64, "gbase64": _base64, "base32": _base32,
     "openssl": _openssl, "xxd": _xxd, "rev": _rev, "tac": _tac, "tr": _tr, "sed": _sed, "rot13": _rot13,
     "cat": _same, "tee": _through, "head": _same, "tail": _same, "sort": _same, "uniq": _same, "pv": _same,
+    **dict.fromkeys(
+        ["ssh-agent", "brew", "pyenv", "rbenv", "direnv", "opam", "fnm", "mise", "zoxide", "starship", "conda"], _settings),
     **dict.fromkeys(["true", "false", ":", "cd", "sleep", "chmod", "export", "set", "test", "[", "mkdir", "touch", "rm"], _nothing),
 }  # fmt: skip

@@ -4,25 +4,22 @@ import re
 from abc import ABC, abstractmethod
 from typing import Any, Final
 
-from melete.security.words import UNKNOWN, Word, double_quoted, expanded, plain, unescape, unquoted, words_of
+from melete.security.decode import output
+from melete.security.words import FIELD, UNKNOWN, Word, double_quoted, expanded, plain, unescape, unquoted, words_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _EXPANSION = re.compile(r"\$\{(!)?([A-Za-z_]\w*|[@*#?$!0-9-])(.*)\}\Z", re.DOTALL)
 _STARTING: Final = {
-    "IFS": " \t\n",
-    "HOME": "~",
-    "@": "",
-    "*": "",
-    "TMPDIR": "/tmp",  # noqa: S108 - the usual value
-    "EDITOR": "vi",
-    "VISUAL": "vi",
-    "PAGER": "less",
-    "SHELL": "sh",
-    "CC": "cc",
-    "CXX": "c++",
-    "PYTHON": "python3",
-    "MAKE": "make",
-}
+    "IFS": " \t\n", "HOME": "~", "@": "", "*": "", "TMPDIR": "/tmp",  # noqa: S108 - the usual value
+    "EDITOR": "vi", "VISUAL": "vi", "PAGER": "less", "SHELL": "sh", "CC": "cc", "CXX": "c++", "PYTHON": "python3", "MAKE": "make",
+    "MELETE_HOME": "~/.melete",
+}  # fmt: skip
+MOST_ARGUMENTS = 20
+RUNNING_INDEX = re.compile(r"\w\[[^\]]*(?:\$\(|`)")
+"""Arithmetic runs what stands in an index, also when it comes out of a variable."""
+MOST_STEPS = 5_000
+MOST_VALUE = 10_000
+DEEPEST_TREE = 100
 _TEXTS: Final = ("command_substitution", "process_substitution")
 
 
@@ -32,7 +29,10 @@ class Expander(ABC):
     def __init__(self) -> None:
         self.variables = dict(_STARTING)
         self.files: dict[str, str] = {}
+        self.opaque: list[str] = []
+        self.assigned: set[str] = set()
         self.steps = 0
+        self.level = 0
 
     @abstractmethod
     def walk(self, node: Any, stdin: str) -> str:
@@ -44,14 +44,70 @@ class Expander(ABC):
 
     def words(self, node: Any) -> list[Word]:
         """The words that a node becomes."""
-        return words_of(self.marked(node))
+        found = words_of(self.marked(node))
+        if found and found[-1].cut:
+            self.opaque.append("it has too many words to be judged")
+        return found
+
+    def assign(self, name: str, value: str) -> None:
+        """A variable is given a value."""
+        value = value if len(value) <= MOST_VALUE else UNKNOWN
+        self.assigned.add(name)
+        if "[" in value and RUNNING_INDEX.search(value):
+            self.opaque.append("it runs a command inside an index")
+        self.variables[name] = value
+
+    def set_by(self, name: str, words: list[str], stdin: str) -> None:
+        """A program of the shell sets variables."""
+        if name == "printf":
+            if words[:1] == ["-v"] and len(words) > 2:  # noqa: PLR2004 - option, name, pattern
+                self.assign(words[1], output(["printf", *words[2:]], "", {}))
+        elif name == "read":
+            line = stdin.partition("\n")[0] if stdin else UNKNOWN
+            names = [word for word in words if re.fullmatch(r"[A-Za-z_]\w*", word)] or ["REPLY"]
+            fields = line.split(None, len(names) - 1)
+            if re.search(r"(?m)^-\w*a", "\n".join(words)):
+                fields = [FIELD.join(line.split())]
+            for at, one in enumerate(names):
+                self.assign(one, UNKNOWN if UNKNOWN in line else "".join(fields[at : at + 1]))
+        elif name in ("mapfile", "readarray", "getopts"):
+            for word in words:
+                self.variables.update({word: UNKNOWN} if re.fullmatch(r"[A-Za-z_]\w*", word) else {})
+        else:
+            if name != "export" and any(re.match(r"-[A-Za-z]*n", word) for word in words):
+                self.opaque.append("a name stands for another variable")
+            self.assigned.update(word.partition("=")[0] for word in words if "=" in word)
+
+    def spent(self) -> bool:
+        """Count a step; whether there were too many, or too many levels of the tree are open."""
+        self.steps += 1
+        return self.steps > MOST_STEPS or self.level > DEEPEST_TREE
+
+    def positional(self) -> list[str]:
+        """The arguments of the function, or of the text."""
+        return self.variables["@"].split(FIELD) if self.variables["@"] else []
+
+    def set_positional(self, arguments: list[str]) -> None:
+        """Replace them."""
+        numbered = {str(at): text for at, text in enumerate(arguments[:MOST_ARGUMENTS], 1)}
+        joined = FIELD.join(arguments)
+        self.variables = {name: value for name, value in self.variables.items() if not name.isdigit()}
+        self.variables.update(numbered, **{"@": joined, "*": joined.replace(FIELD, " ")})
 
     def marked(self, node: Any) -> str:
         """The text of a node, expanded, with its active characters marked."""
         return self._piece(node, quoted=False)
 
-    def _piece(self, node: Any, *, quoted: bool) -> str:  # noqa: PLR0911 - a table of kinds
-        self.steps += 1
+    def _piece(self, node: Any, *, quoted: bool) -> str:
+        if self.spent():
+            self.opaque.append("it is too long to be judged")
+            return UNKNOWN
+        self.level += 1
+        made = self._read(node, quoted=quoted)
+        self.level -= 1
+        return made
+
+    def _read(self, node: Any, *, quoted: bool) -> str:  # noqa: PLR0911 - a table of kinds
         text = node.text.decode("utf-8", "replace")
         match node.type:
             case "raw_string":
@@ -83,11 +139,17 @@ class Expander(ABC):
         at = 0
         for child in node.named_children if not ends or node.type == "string" else node.children:
             gap = source[at : child.start_byte - start].decode("utf-8", "replace")
-            made += (double_quoted(gap) if quoted else unquoted(gap)) + self._piece(child, quoted=quoted)
+            made += (double_quoted(gap) if quoted else self._bare(gap)) + self._piece(child, quoted=quoted)
             at = child.end_byte - start
         gap = source[at:].decode("utf-8", "replace")
-        made += double_quoted(gap) if quoted else unquoted(gap)
+        made += double_quoted(gap) if quoted else self._bare(gap)
         return made[1:-1] if node.type == "string" and len(made) > 1 else made.removeprefix("$") if ends else made
+
+    def _bare(self, gap: str) -> str:
+        gap = gap.replace("``", "")
+        if "`" in gap:
+            self.opaque.append("its syntax cannot be read")
+        return unquoted(gap)
 
     def _value(self, value: str, *, quoted: bool) -> str:
         return value if quoted else expanded(value, self.variables["IFS"])
@@ -109,7 +171,7 @@ class Expander(ABC):
 
     def _changed(self, value: str, change: str, node: Any) -> str:
         operator = re.match(r":?[-=+?]", change)
-        if not change:
+        if change in ("[@]", "[*]") or not change:
             return value
         if operator:
             last = node.named_children[-1] if node.named_child_count > 1 else None
@@ -121,6 +183,8 @@ class Expander(ABC):
             start = int(part[1])
             return value[start : start + int(part[2])] if part[2] else value[start:]
         swap = re.fullmatch(r"(//?)([^/*?\[\\]+)/?([^/]*)", change)
+        if swap and len(value) * len(swap[3]) > MOST_VALUE * 100:
+            return UNKNOWN
         if swap:
             return value.replace(swap[2], swap[3], -1 if swap[1] == "//" else 1)
         cases = {"^^": str.upper, ",,": str.lower, "^": str.capitalize}

@@ -6,92 +6,55 @@ as the text itself tells, and what it does not tell is named in `opaque`.
 
 import posixpath
 import re
-import unicodedata
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from msgspec import Struct
 
-from melete.core.plugin import Lazy
-from melete.security.decode import output
-from melete.security.expansion import Expander
+from melete.security.decode import downloaded, output
+from melete.security.expansion import RUNNING_INDEX, Expander
 from melete.security.inline import commands_in
-from melete.security.unwrap import Inner, basename, inner
-from melete.security.words import UNKNOWN, Word, plain, unquoted, words_of
+from melete.security.inner import Inner
+from melete.security.python import PYTHONS, actions
+from melete.security.syntax import (
+    ACTIVE_PARTS,
+    FORKING,
+    HIDING,
+    SEPARATORS,
+    WRITTEN,
+    leaves_out,
+    normalise,
+    parsed,
+    prepared,
+)
+from melete.security.unwrap import basename, inner, runs_others
+from melete.security.words import FIELD, UNKNOWN, Word, names, plain, unquoted, words_of
 
-LONGEST = 60_000
+LONGEST = 30_000
 DEEPEST = 7
-MOST_PROGRAMS = 300
-MOST_STEPS = 6_000
+MOST_PROGRAMS = 200
 MOST_WORDS = 800
-MOST_VALUE = 10_000
+MOST_ROUNDS = 120
+MOST_PIECES = 200
+MOST_REDIRECTS = 50
 FORK_BOMB = "(fork-bomb)"
 
-_Language: Lazy[Any] = Lazy("tree_sitter:Language")
-_Parser: Lazy[Any] = Lazy("tree_sitter:Parser")
-_grammar: Lazy[Any] = Lazy("tree_sitter_bash:language")
-
-_ESCAPES = re.compile(r"\x1b(?:\][^\x07\x1b]*(?:\x07|\x1b\\)|\[[0-?]*[ -/]*[@-~]|[@-_])?")
-_HIDING = re.compile("[\x1b\x08\u202a-\u202e\u2066-\u2069]")
-_COMMAND_BRACES = re.compile(r"((?:^|[;&|(\n])\s*)\{([^\s{}'\"`$,]+(?:,[^\s{}'\"`$,]*)+)\}(?=\s|$|[;&|)])")
-"""A command that is one brace expansion, which the grammar does not know."""
-_FORK_BOMB = re.compile(r"([\w:.]{1,40})\s*\(\)\s*\{[^}]{0,200}?\1\s*\|&?\s*\1\s*&")
-_NO_BODY = re.compile(r"(?<![<\w)])<<-?\s*(['\"]?)[A-Za-z_]\w*\1(?=[^\n]*\Z)")
-"""A here-document that ends before it begins."""
-_STATEMENTS: Final = frozenset(
-    [
-        "comment",
-        "pipeline",
-        "subshell",
-        "redirected_statement",
-        "function_definition",
-        "for_statement",
-        "variable_assignment",
-        "test_command",
-        "case_item",
-        "command_substitution",
-        "declaration_command",
-        "unset_command",
-        "command",
-    ]
+_STATEMENTS: Final = names(
+    "comment pipeline subshell redirected_statement function_definition for_statement variable_assignment test_command"
+    " case_item command_substitution declaration_command unset_command command"
 )
-_SHORT_NAMES: Final = [
-    "rm",
-    "dd",
-    "chmod",
-    "chown",
-    "mkfs",
-    "shred",
-    "mv",
-    "cp",
-    "sh",
-    "bash",
-    "kill",
-    "reboot",
-    "find",
-    "git",
-    "tee",
-    "wipefs",
-]
+_BRANCHES: Final = frozenset(("if_statement", "while_statement", "case_statement", "c_style_for_statement", "list"))
+"""What may be run or not: a variable that is set there has one of two values behind it."""
+_SHORT_NAMES: Final = (
+    "rm", "dd", "chmod", "chown", "mkfs", "shred", "mv", "cp", "sh", "bash", "kill", "reboot", "find", "git", "tee", "wipefs",
+    "truncate", "shutdown", "poweroff", "halt", "mkfs.ext4", "python3", "perl",
+)  # fmt: skip
 """What a pattern in the place of a program's name may stand for."""
-_LOADING: Final = frozenset(
-    [
-        "LD_PRELOAD",
-        "LD_AUDIT",
-        "LD_LIBRARY_PATH",
-        "DYLD_INSERT_LIBRARIES",
-        "BASH_ENV",
-        "ENV",
-        "PROMPT_COMMAND",
-        "PYTHONSTARTUP",
-        "PERL5OPT",
-        "PERL5LIB",
-        "NODE_OPTIONS",
-        "LESSOPEN",
-        "PYTHONHOME",
-        "RUBYOPT",
-        "JAVA_TOOL_OPTIONS",
-    ]
+_RESERVED: Final = frozenset(("", "!", "{", "}", "(", "do", "then", "else", "if", "while", "until"))
+"""What may stand before a program where the grammar has taken a word of the shell for one."""
+_LOADING: Final = names(
+    "PATH LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES BASH_ENV ENV PROMPT_COMMAND PYTHONSTARTUP PERL5OPT PERL5LIB"
+    " HISTFILE HISTSIZE HISTFILESIZE PERL5DB NODE_OPTIONS LESSOPEN LESSCLOSE PYTHONHOME RUBYOPT JAVA_TOOL_OPTIONS"
 )
 
 
@@ -129,10 +92,11 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """All programs of a text, and why parts of it cannot be decided."""
+    """All programs of a text, why parts of it cannot be decided, and the variables that it sets."""
 
     programs: tuple[Program, ...] = ()
     opaque: tuple[str, ...] = ()
+    assigned: frozenset[str] = frozenset()
 
 
 def plan(text: str) -> Plan:
@@ -140,10 +104,13 @@ def plan(text: str) -> Plan:
     if len(text) > LONGEST:
         return Plan(opaque=("it is too long to be judged",))
     planner = _Planner()
-    if _HIDING.search(text):
+    if HIDING.search(text):
         planner.opaque.append("it holds characters that hide or reorder what is shown")
-    planner.text(normalise(text), ())
-    return Plan(programs=tuple(planner.programs), opaque=tuple(dict.fromkeys(planner.opaque)))
+    try:
+        planner.text(normalise(text), ())
+    except RecursionError:
+        planner.opaque.append("commands are nested too deeply or are too many")
+    return planner.plan()
 
 
 def plan_code(code: str, language: str) -> Plan:
@@ -151,46 +118,31 @@ def plan_code(code: str, language: str) -> Plan:
     if len(code) > LONGEST:
         return Plan(opaque=("it is too long to be judged",))
     planner = _Planner()
-    program = Program(argv=(Word(text=language),), code=code, language=language)
-    planner.programs.append(program)
-    planner.follow(language, [Inner(kind="code", text=code, language=language)])
-    return Plan(programs=tuple(planner.programs), opaque=tuple(dict.fromkeys(planner.opaque)))
-
-
-def normalise(text: str) -> str:
-    """The text without terminal escapes and invisible characters, look-alikes replaced by the letters that they stand for."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = unicodedata.normalize("NFKC", _ESCAPES.sub("", text))
-    return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Cs", "Cn"))
-
-
-def _parse(text: str) -> Any:
-    return _Parser.load()(_Language.load()(_grammar.load()())).parse(text.encode("utf-8", "replace")).root_node
-
-
-def _downloaded(words: list[str]) -> list[str]:
-    """The files that a download is written to."""
-    found = [
-        b
-        for a, b in zip(words, [*words[1:], ""], strict=True)
-        if re.fullmatch(r"-\w*o|--output(?:-document)?|-\w*O", a) and "://" not in b
-    ]
-    found += [word.partition("=")[2] for word in words if word.startswith(("--output=", "--output-document="))]
-    return found + [basename(word) for word in words if "://" in word and basename(word)]
+    found = actions(code) if language in PYTHONS else [Inner(kind="code", text=code, language=language)]
+    planner.programs.append(Program(argv=(Word(text=language),), code=found[0].text, language=language))
+    try:
+        planner.follow(language, found)
+    except RecursionError:
+        planner.opaque.append("commands are nested too deeply or are too many")
+    return planner.plan()
 
 
 class _Planner(Expander):
     """Walks one text; what it meets is collected in `programs` and `opaque`."""
 
     def __init__(self) -> None:
-        self.programs: list[Program] = []
-        self.opaque: list[str] = []
         super().__init__()
+        self.programs: list[Program] = []
         self.functions: dict[str, Any] = {}
         self.via: tuple[str, ...] = ()
         self.folder = ""
         self.depth = 0
+
+    def plan(self) -> Plan:
+        """What was found."""
+        return Plan(
+            programs=tuple(self.programs), opaque=tuple(dict.fromkeys(self.opaque)), assigned=frozenset(self.assigned)
+        )
 
     def text(self, source: str, via: tuple[str, ...]) -> str:
         """Follow a shell text; returns what it prints."""
@@ -199,39 +151,51 @@ class _Planner(Expander):
             return UNKNOWN
         before, self.via = self.via, via
         self.depth += 1
-        source = _COMMAND_BRACES.sub(
-            lambda match: match[1] + match[2].replace(",", " "), _NO_BODY.sub("", source.replace("\\\n", ""))
-        )
-        root = _parse(source)
-        if root.has_error:
+        source = prepared(source)
+        root = parsed(source)
+        if root is None:
+            self.opaque.append("it is too long to be judged")
+        if root is None or root.has_error:
             self._broken(source)
-        printed = self.walk(root, "")
+        printed = UNKNOWN if root is None else self.walk(root, "")
         self.depth -= 1
         self.via = before
         return printed
 
     def _broken(self, source: str) -> None:
         """The grammar does not fit: look at the pieces between separators as if each were a command."""
-        if _FORK_BOMB.search(source):
+        if FORKING.search(source):
             self.program([Word(text=FORK_BOMB)], (), "")
-        if re.search(r"\$[\w{(@*'\"]|`|<[(<]|>\(", source):  # without these the pieces are all that there is
+        pieces = SEPARATORS.split(source)
+        if len(pieces) > MOST_PIECES or ACTIVE_PARTS.search(source):  # without these the pieces are all that there is
             self.opaque.append("its syntax cannot be read")
-        for piece in re.split(r"[;&|\n`()]+|\bdo\b|\bthen\b", source)[:100]:
-            argv = [w for text in re.sub(r"[\\'\"]", "", piece).split() for w in words_of(unquoted(text))]
-            if argv:
-                self.program(argv, (), "")
+        for piece in pieces[:MOST_PIECES]:
+            bare = re.sub(r"[\\'\"]", "", piece)
+            written = tuple(Redirect(operator=">", target=target) for target in WRITTEN.findall(bare))
+            argv = [w for text in WRITTEN.sub("", bare).split() for w in words_of(unquoted(text))]
+            if argv and runs_others(basename(argv[0].text)):
+                self.opaque.append("its syntax cannot be read")
+            if argv or written:
+                self.program(argv or [Word(text=":")], written, "")
 
     # statements
 
     def walk(self, node: Any, stdin: str) -> str:
         """Follow a node of the tree with this input; returns what it prints, NUL when unknown."""
-        self.steps += 1
-        if self.steps > MOST_STEPS or len(self.programs) >= MOST_PROGRAMS:
+        if self.spent() or len(self.programs) >= MOST_PROGRAMS:
             self.opaque.append("it is too long to be judged")
             return UNKNOWN
+        self.level += 1
+        before = dict(self.variables) if node.type in _BRANCHES and node.parent.type != "list" else None
         if node.type in _STATEMENTS:
-            return getattr(self, f"_{node.type}")(node, stdin)
-        return "".join([self.walk(child, stdin) for child in node.named_children])
+            printed = getattr(self, f"_{node.type}")(node, stdin)
+        else:
+            printed = "".join([self.walk(child, stdin) for child in node.named_children])
+        if before is not None:
+            changed = [name for name, value in self.variables.items() if before.get(name, value) != value]
+            self.variables.update(dict.fromkeys(changed, UNKNOWN))
+        self.level -= 1
+        return printed
 
     def _comment(self, _node: Any, _stdin: str) -> str:
         return ""
@@ -250,6 +214,8 @@ class _Planner(Expander):
     def _redirected_statement(self, node: Any, stdin: str) -> str:
         redirects: list[Redirect] = []
         after: list[Any] = []
+        if leaves_out(node):
+            self.opaque.append("its syntax cannot be read")
         for child in node.named_children:
             if child.type == "herestring_redirect":
                 stdin = "".join(plain(self.marked(word)) for word in child.named_children[-1:]) + "\n"
@@ -323,9 +289,11 @@ class _Planner(Expander):
     def _for_statement(self, node: Any, stdin: str) -> str:
         name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         values = [w.text for c in node.children_by_field_name("value") for w in self.words(c)]
-        for value in values[:8] or [UNKNOWN]:
+        if len(values) > MOST_ROUNDS:
+            self.opaque.append("a loop has too many rounds to be judged")
+        for value in values[:MOST_ROUNDS] or [UNKNOWN]:
             if name is not None:
-                self.variables[name.text.decode()] = value
+                self.assign(name.text.decode(), value)
             if body is not None:
                 self.walk(body, stdin)
         return UNKNOWN
@@ -333,13 +301,21 @@ class _Planner(Expander):
     def _variable_assignment(self, node: Any, _stdin: str) -> str:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         key = name.text.decode() if name is not None else ""
-        text = plain(self.marked(value)) if value is not None else ""
+        if value is not None and value.type == "array":
+            text = FIELD.join(word.text for child in value.named_children for word in self.words(child))
+        else:
+            text = plain(self.marked(value)) if value is not None else ""
         appended = any(child.type == "+=" for child in node.children)
-        text = self.variables.get(key, "") + text if appended else text
-        self.variables[key] = text if len(text) <= MOST_VALUE else UNKNOWN
+        self.assign(key, self.variables.get(key, "") + text if appended else text)
+        if re.fullmatch(r"PS[0-4]|PROMPT_COMMAND", key) and text:
+            self.text(text, self.via)
+        if key in _LOADING:
+            self.programs.append(Program(argv=(Word(text="env"), Word(text=f"{key}={text}")), via=self.via))
         return ""
 
     def _test_command(self, node: Any, _stdin: str) -> str:
+        if RUNNING_INDEX.search(node.text.decode("utf-8", "replace")):
+            self.opaque.append("it runs a command inside an index")
         self._parts(node, quoted=True)
         return ""
 
@@ -368,6 +344,8 @@ class _Planner(Expander):
     def _command(self, node: Any, stdin: str, *, redirects: tuple[Redirect, ...] = ()) -> str:
         argv: list[Word] = []
         given: list[str] = []
+        if leaves_out(node):
+            self.opaque.append("its syntax cannot be read")
         for child in node.children:
             if child.type == "variable_assignment":
                 self.walk(child, "")
@@ -391,8 +369,6 @@ class _Planner(Expander):
         """A variable for one command: some name a program that is then run, or code that programs load."""
         name = text.partition("=")[0]
         value = self.variables.get(name, "")
-        if name in _LOADING:
-            self.programs.append(Program(argv=(Word(text="env"), Word(text=text)), via=self.via))
         if re.search(r"(?:PAGER|EDITOR|VISUAL|BROWSER|COMMAND|_SSH|PROMPT|ASKPASS|SHELL)\Z", name) and value:
             self.text(value, (*self.via, name))
 
@@ -403,6 +379,9 @@ class _Planner(Expander):
             return UNKNOWN
         if len(argv) > MOST_WORDS:
             self.opaque.append("a program has too many arguments to be judged")
+        if len(redirects) > MOST_REDIRECTS:
+            self.opaque.append("it is too long to be judged")
+            redirects = redirects[:MOST_REDIRECTS]
         argv = self._named(argv[:MOST_WORDS])
         texts = [word.text for word in argv]
         program = Program(argv=tuple(argv), redirects=redirects, via=self.via, stdin=stdin, folder=self.folder)
@@ -420,26 +399,65 @@ class _Planner(Expander):
             )
         self.programs.append(program)
         printed = self.follow(name, further)
-        if name in self.functions and self.depth < DEEPEST:
-            self.depth += 1
-            self.variables.update({str(i): text for i, text in enumerate(texts[1:10], 1)}, **{"@": " ".join(texts[1:])})
-            printed = self.walk(self.functions[name], stdin)
-            self.depth -= 1
-        if name in ("cd", "pushd"):
-            self.folder = posixpath.join(self.folder, texts[1] if len(texts) > 1 else "~")
-            self.folder = texts[1] if texts[1:] and texts[1][:1] == "~" else self.folder
-        if name in ("curl", "wget"):
-            self.files.update(dict.fromkeys(_downloaded(texts[1:]), UNKNOWN))
-        if name in ("tee", "sponge"):
-            self.files.update({text: stdin for text in texts[1:] if not text.startswith("-")})
+        if name in self.functions:
+            printed = self._called(name, texts[1:], stdin)
+        self._noted(name, texts[1:], stdin)
         known = output(texts, stdin, self.files)
         return printed if known == UNKNOWN and printed else known
 
+    def _called(self, name: str, arguments: list[str], stdin: str) -> str:
+        """A function of the text is run."""
+        if self.depth >= DEEPEST:
+            self.opaque.append("commands are nested too deeply or are too many")
+            return UNKNOWN
+        self.depth += 1
+        before = self.positional()
+        self.set_positional(arguments)
+        printed = self.walk(self.functions[name], stdin)
+        self.set_positional(before)
+        self.depth -= 1
+        return printed
+
+    def _noted(self, name: str, words: list[str], stdin: str) -> None:
+        """What a program changes for those behind it: the folder, the arguments, the files."""
+        if name in ("cd", "pushd"):
+            self.folder = posixpath.join(self.folder, words[0] if words else "~")
+            self.folder = words[0] if words and words[0][:1] == "~" else self.folder
+        elif name == "set" and "--" in words:
+            self.set_positional(words[words.index("--") + 1 :])
+        elif name == "shift":
+            self.set_positional(self.positional()[1:])
+        elif name in (
+            "read",
+            "mapfile",
+            "readarray",
+            "getopts",
+            "printf",
+            "local",
+            "declare",
+            "export",
+            "typeset",
+            "readonly",
+        ):
+            self.set_by(name, words, stdin)
+        elif name in ("curl", "wget"):
+            self.files.update(dict.fromkeys(downloaded(words), UNKNOWN))
+        elif name in ("tee", "sponge"):
+            self.files.update({text: stdin for text in words if not text.startswith("-")})
+        elif name == "dd":
+            self.files.update({word[3:]: stdin for word in words if word.startswith("of=")})
+        elif name in ("cp", "mv", "ln") and len(words) > 1 and words[-2] in self.files:
+            self.files[words[-1]] = self.files[words[-2]]
+
     def _named(self, argv: list[Word]) -> list[Word]:
         """The program's name, freed from unknown parts that are empty when nobody set them, and from patterns."""
-        while argv[1:] and argv[0].text == "!":
+        while argv[1:] and argv[0].text in _RESERVED:
             argv = argv[1:]
+        if argv[0].text == "coproc" and argv[3:] and argv[2].text == "{":
+            argv = argv[3:]
         first = argv[0].text
+        if re.match(r"[^/\s]+\s", first):
+            self.opaque.append("the name of the program is not known")
         if UNKNOWN in first:
             rest = first.replace(UNKNOWN, "")
             if not rest or rest.endswith("/"):
@@ -464,15 +482,15 @@ class _Planner(Expander):
             elif item.kind == "text":
                 printed += self.text(item.text, via)
             elif item.kind == "code":
-                for text in commands_in(item.text):
-                    self.text(text, via)
-            elif item.kind == "argv":
+                self.follow(name, commands_in(item.text) if item.language not in PYTHONS else [])
+            elif item.argv or item.writes:
                 before, self.via = self.via, via
                 self.depth += 1
                 if self.depth > DEEPEST * 2:
                     self.opaque.append("commands are nested too deeply or are too many")
                 else:
-                    printed += self.program([Word(text=text) for text in item.argv], (), item.text)
+                    written = tuple(Redirect(operator=">", target=target) for target in item.writes)
+                    printed += self.program([Word(text=text) for text in item.argv or (":",)], written, item.text)
                 self.depth -= 1
                 self.via = before
         return printed

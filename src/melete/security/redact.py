@@ -38,7 +38,10 @@ _ASSIGNED: Final = r"""
       | (?P<weak>[ \t]{1,8}(?:(?:is|was|of|to)[ \t:]{1,4})?) )
     (?: [bru]{0,2}\\{0,4}["'`](?P<quoted>[^\s"'`\\]{8,512}+)(?!\s) | (?P<plain>[^\s"'`\\,;&<>(){}\[\]|]{8,512}+)(?![(\[{]) )
 """
-_HEX: Final = "[0-9a-f]{32,}"
+_HEX: Final = "[0-9a-f]{32,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+"""Digests and UUIDs."""
+_TYPED: Final = r"(.)\1{4}"
+"""One letter five times: twice, and somebody has typed it."""
 _NAME: Final = "[A-Z]?[a-z]+|[A-Z]+|[0-9]+"
 _QUOTED: Final = r"""[^\s"'`\\]*+"""
 _PLAIN: Final = r"""[^\s"'`\\,;&<>(){}\[\]|]*+"""
@@ -126,7 +129,11 @@ def _tokens(text: str) -> Iterator[Found]:
     for match in _compiled(_RUN).finditer(text):
         start, end = match.span("run")
         plain_words = start < 0 or (end - start < LONG_WORD and not _compiled("[0-9]").search(text, start, end))
-        if start < seen or plain_words or _compiled(_HEX).fullmatch(text, start, end):
+        if start < seen or plain_words:
+            continue
+        if (
+            _compiled(_HEX).fullmatch(text, start, end) and text[end : end + 1] != "@"
+        ):  # with that, it begins an address
             continue
         rest = _compiled(_WORD).match(text, end)
         first, seen = max(seen, start - data.WINDOW), rest.end() if rest else end
@@ -141,7 +148,8 @@ def _tokens(text: str) -> Iterator[Found]:
 
 def _is_token(low: str) -> bool:
     made_up = (part for part in data.PLACEHOLDERS if len(part) >= LONG_PLACEHOLDER or len(set(part)) == 1)
-    return len(set(low)) > FEWEST_LETTERS + 2 and not any(part in low for part in made_up)
+    typed = len(_compiled(_TYPED).findall(low)) > 1
+    return len(set(low)) > FEWEST_LETTERS + 2 and not typed and not any(part in low for part in made_up)
 
 
 def _names_a_secret(name: str, stem: str) -> int:
@@ -151,7 +159,8 @@ def _names_a_secret(name: str, stem: str) -> int:
         return 0
     words = _compiled(_NAME).findall(before[-LONGEST_WORD:])
     last = words[-1] if words and before[-2:].rstrip("_.- ")[-1:].isalnum() else ""
-    if last.lower() in data.NOT_SECRET:
+    before_last = words[-2].lower() if len(words) > 1 and last.lower() == "key" else ""
+    if last.lower() in data.NOT_SECRET or before_last in data.NOT_SECRET:
         return 0
     camel = name[len(before)].isupper() and last[-1:].islower()
     begins = not last or not before[-1:].isalnum() or camel

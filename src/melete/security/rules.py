@@ -18,7 +18,7 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     Each field that is given must fit; a field holds words separated by blanks. `programs`: names or patterns; `but`: names that are
     excepted. `sub`: what the first operands are, alternatives separated by `|`. `verb`: patterns, one of which fits one of the first
-    five operands. `any`, `all`, `none`: options and words. `operand`: classes (see PLACES), one of which fits an operand; `unless`:
+    five operands. `any`, `all`: options and words. `none`: those that make it harmless, where the program is sure to take them so. `operand`: classes (see PLACES), one of which fits an operand; `unless`:
     classes into which every operand falls. `redirect`: classes of what is written to. `code`: a pattern for inline code and, for
     programs that run none, their arguments and input; with `inline`, only for inline code; with
     `piped`, only for programs that are fed something. `contained`: a sandbox makes it harmless.
@@ -75,7 +75,7 @@ PLACES: Final[dict[str, re.Pattern[str]]] = {
         "absolute": rf"/|~|\.\.(?:/|\Z)|.*{UNKNOWN}",
         "temporary": r"(?:/private)?(?:/var)?/tmp/(?!\*|\.)[^\0]+\Z",
         "generated": r"(?!.*\.\.)(?:\./)?(?:[\w.-]+/)*(?:node_modules|__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis|\.tox|\.nox"
-        r"|build|dist|target|out|coverage|htmlcov|\.coverage|\.next|\.nuxt|\.cache|\.parcel-cache|\.turbo|[\w.-]*\.egg-info|\.eggs|site)/?\Z",
+        r"|build|dist|target|out|coverage|htmlcov|\.coverage|\.next|\.nuxt|\.cache|\.parcel-cache|\.turbo|[\w.*-]*\.egg-info|\.eggs|site)/?\Z",
         "secret": r".*(?:/etc/(?:g?shadow|sudoers|krb5\.keytab|ssh/ssh_host_\w+_key)-?\Z|/\.ssh(?:/(?:id_\w+|identity|\*|.*\.pem)?)?\Z"
         r"|\.aws/credentials|\.netrc\Z|\.pgpass\Z|\.kube/config\Z|\.docker/config\.json|\.gnupg(?:/|\Z)|\.git-credentials|\.npmrc\Z"
         r"|\.pypirc\Z|\.config/(?:gcloud|gh)/|/proc/(?:\d+|self|\*)/environ|Login Data\Z"
@@ -86,6 +86,7 @@ PLACES: Final[dict[str, re.Pattern[str]]] = {
         r"|\.bash_logout|\.config/(?:fish|autostart|systemd)|\.ssh/(?:authorized_keys|config|rc)|LaunchAgents|LaunchDaemons|\.git/hooks/"
         r"|\.gitconfig|\.vimrc|\.inputrc|/lib/systemd/|\.pam_environment|\.xinitrc|\.xprofile|sitecustomize\.py|\.pth\Z)",
         "etc": r"/(?:etc|boot|usr|bin|sbin|lib\w*|sys|proc|System|Library)/(?!local/src)\S|/etc\Z",
+        "own": r"(?:.*/)?\.melete(?:/profiles/[^/]+)?(?:/(?:config\.yaml|\.env|grants\.[^/]*|state(?:/.*)?|profiles|\*|\.\*?|\{.*)?)?\Z",
         "history": r".*(?:\.(?:bash|zsh|sh|fish|python|mysql|psql|node_repl)_history|/fish_history|\.lesshst)\Z",
         "log": r"/var/log(?:/|\Z)|/var/run/utmp|/(?:private/)?var/(?:audit|db/diagnostics)",
         "shell": r"(?:.*[\s='\"!:,;(|{<]|)(?:/usr)?(?:/local)?/bin/(?:ba|da|z|k|c|tc|fi|a)?sh(?:[\s'\",;:)}\]|<>].*|\Z)",
@@ -102,6 +103,7 @@ VALUED: Final[dict[str, frozenset[str]]] = {
         "docker": "-H --host --context --config -l --log-level -f --file -p --project-name --profile --env-file",
         "kubectl": "-n --namespace --context --kubeconfig --cluster --user -s --server --token --as -l -o",
         "helm": "-n --namespace --kube-context --kubeconfig", "terraform": "-chdir", "systemctl": "-H -M -t -p -n -o --type",
+        "melete": "-p --profile", "restic": "-r --repo -p --password-file -o", "borg": "--repo -r",
         "apt-get": "-o -c -t", "apt": "-o -c -t", "npm": "--prefix -C -w", "redis-cli": "-h -p -a -n -u --user --pass",
     }.items()
 }  # fmt: skip
@@ -140,7 +142,7 @@ def fits(rule: Rule, program: Program, where: Where) -> bool:  # noqa: PLR0911 -
         rule.all and not all(_has(words, one) for one in _split(rule.all))
     ):
         return False
-    if rule.none and any(_has(words, one) for one in _split(rule.none)):
+    if rule.none and _spared(rule, program.name, words):
         return False
     if (rule.sub or rule.verb) and not _subcommand(rule, program.name, words):
         return False
@@ -164,12 +166,63 @@ def _has(words: Sequence[str], option: str) -> bool:
     if not option.startswith("-"):
         return option in words
     if not option[2:] and option != "--":
-        return any(word[:1] == "-" and option[1] in word[1:] and word[1:].isalnum() for word in words)
+        return any(
+            word[:1] == "-" and option[1] in word[1:] and word[1:].replace(UNKNOWN, "").isalnum() for word in words
+        )
     for word in words:
         key = word.partition("=")[0]
         if key == option or (key[4:] and key.startswith("--") and option.startswith(key)):
             return True
     return False
+
+
+_SWITCH = re.compile(
+    r"-[afvqrdxyRzuXA]+\Z|--(?:recursive|force|yes|all|verbose|quiet|delete|prune|assume-yes|now|hard|staged|del|auto-approve|no-[\w-]+)\Z"
+)
+"""Options that take no value in any program that the rules speak of, so that the word behind them stands for itself."""
+
+
+def _spared(rule: Rule, name: str, words: Sequence[str]) -> bool:
+    """Whether something that makes the program harmless stands where the program takes it as that.
+
+    An option counts before `--`, and where no other option may take it as its value; for what is forbidden only before the first
+    operand, as some programs read no options behind it. A word counts before the one that the rule speaks of.
+    """
+    end = words.index("--") if "--" in words else len(words)
+    if rule.verdict == "forbid":
+        end = next((at for at, word in enumerate(words[:end]) if word[:1] != "-"), end)
+    sure = [
+        word
+        for at, word in enumerate(words[:end])
+        if not at or words[at - 1][:1] != "-" or _SWITCH.match(words[at - 1]) or "=" in words[at - 1]
+    ]
+    found = operands(name, words)
+    patterns = _split(rule.verb)
+    said = next((at for at, word in enumerate(found) if any(fnmatchcase(word, one) for one in patterns)), 1)
+    return any(
+        any(_is_option(word, one, clusters=rule.verdict == "ask") for word in sure)
+        if one.startswith("-")
+        else one in sure and one in found[:said]
+        for one in _split(rule.none)
+    )
+
+
+def _is_option(word: str, option: str, *, clusters: bool) -> bool:
+    key, _, value = word.partition("=")
+    if option.endswith("*"):
+        return key.startswith(option[:-1]) and value not in _OFF
+    if key == option:
+        return value not in _OFF
+    return (
+        clusters
+        and option[1] != "-"
+        and not option[2:]
+        and word[-1:] == option[1]
+        and _SWITCH.match(word[:-1]) is not None
+    )
+
+
+_OFF: Final = ("none", "false", "no", "0", "never", "False")
 
 
 def operands(name: str, words: Iterable[str]) -> list[str]:

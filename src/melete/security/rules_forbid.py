@@ -6,8 +6,27 @@ from melete.security.plan import FORK_BOMB
 from melete.security.rules import Rule
 
 DELETERS = "rm srm wipe unlink trash gio rmdir shred grm"
-INTERPRETERS = "python pypy perl ruby node nodejs deno bun php lua luajit julia"
+INTERPRETERS = "perl ruby node nodejs deno bun php lua luajit julia"
 EVERYWHERE = "root system home"
+
+NARROWED = (
+    r"(?:(?!(?:-delete|-not|!|-or?|,)\n)[^\n]*\n)*?(?:-empty\n|-(?:i?name|i?path|i?regex|[acm]time|[acm]min|newer\w*|size|user|group|maxdepth|inum|samefile|perm)\n"
+    r"(?!(?:\*+|\.\*|\+?0\w?|/\*|-\S+)\n)[^\n]+\n)(?:(?!(?:-not|!|-or?|,)\n)[^\n]*\n)*?-delete\n"
+)
+"""Arguments of `find` among which a test stands before `-delete` that leaves something out."""
+
+OWN = r"\A(?:-\S+\n(?:(?!(?:policy|sessions|config|serve|skills|memory|learn|pairing|restore|import|run|chat)\n)[^\n-]\S*\n)?)*"
+"""The options before a command of the agent's own program."""
+OWN_READS = (
+    r"sessions\n(?:list|show|search|stats|tree|export)|policy\nexplain|config\n(?:get|check|path|schema)|context|doctor|insights|logs|verify|check|completion"
+    r"|model|tools|env\n(?:list|check)|skills\n(?:list|show|search|scan|history|diff|why|stats)|memory\n(?:show|history)|learn\n(?:inbox|show|why|report|blame)"
+    r"|cron\n(?:list|history)|serve\nkeys\nlist|demo"
+)
+"""Its commands that change nothing."""
+WRITERS = (
+    "cp mv install ln rsync tee dd sponge rm unlink rmdir truncate shred ed ex vi vim nvim nano emacs patch chmod chown touch rename scp sqlite3 chattr setfacl"
+    " curl wget srm trash"
+)
 
 FORBIDDEN: Final[tuple[Rule, ...]] = (
     Rule(id="delete-system", verdict="forbid", programs=DELETERS, any="-r -R --recursive -d", operand=EVERYWHERE, none="--help",
@@ -16,8 +35,7 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          reason="deletes a file that the system cannot start or log in without", example="rm /etc/passwd"),
     Rule(id="no-preserve-root", verdict="forbid", programs="rm chmod chown chgrp", any="--no-preserve-root",
          reason="switches off the protection of the root folder", example="chmod -R --no-preserve-root 000 srv"),
-    Rule(id="find-delete-system", verdict="forbid", programs="find gfind", all="-delete", operand=EVERYWHERE,
-         none="-name -iname -path -regex -mtime -mmin -newer -size -empty -user -maxdepth -atime -ctime -inum",
+    Rule(id="find-delete-system", verdict="forbid", programs="find gfind", all="-delete", operand=EVERYWHERE, code=rf"\A(?!{NARROWED})",
          reason="deletes everything under a system folder or a home", example="find / -delete"),
     Rule(id="permissions-system", verdict="forbid", programs="chmod chown chgrp setfacl chattr", any="-R --recursive",
          operand=EVERYWHERE, reason="changes the permissions of a whole system or home", example="chmod -R 777 /"),
@@ -30,8 +48,25 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          reason="moves a system folder or a home to nowhere", example="mv ~ /dev/null"),
     Rule(id="mirror-over-system", verdict="forbid", programs="rsync robocopy", any="--delete*", operand="root system",
          none="-n --dry-run", reason="makes a system folder equal to another one, deleting the rest", example="rsync -a --delete empty/ /"),
+    Rule(id="own-policy", verdict="forbid", programs="melete", reason="answers the agent's own questions, or changes what it may do",
+         code=OWN + r"(?:policy\n(?!explain\n)\S|sessions\n(?:answer|steer)\n|config\n(?!(?:get|check|path|schema)\n)\S|serve\n(?:-\S+\n)*keys\n(?!list\n)\S"
+         r"|skills\n(?:new|edit|revert|pin|archive|install|update|sync)\n|memory\n(?:edit|revert|forget)\n|learn\n(?:accept|reject|undo)\n|pairing\n(?!list)\S|(?:restore|import)\n"
+         r"|(?:run|chat)\n(?:[^\n]*\n)*?--yolo\n)", example="melete sessions answer 4 yes"),
+    Rule(id="own-server", verdict="forbid", programs="curl wget http https xh httpie python pypy ipython node nodejs perl ruby php", reason="answers the agent's own questions",
+         code=r"/(?:v1/runs|v1/responses|api/sessions)/[^/\s'\"]+/(?:answer|steer|input|approve)\b",
+         example="curl -X POST http://127.0.0.1:8642/v1/runs/7/answer -d '{}'"),
+    Rule(id="own-files-written", verdict="forbid", programs="*", redirect="own", reason="changes this agent's settings, keys, grants or records",
+         example="echo 'approvals: {mode: off}' >> ~/.melete/config.yaml"),
+    Rule(id="own-files", verdict="forbid", programs=WRITERS, operand="own", reason="changes this agent's settings, keys, grants or records",
+         example="cp open.yaml ~/.melete/config.yaml"),
+    Rule(id="own-files-edited", verdict="forbid", programs="sed perl ruby awk gawk", any="-i -i* --in-place* inplace", operand="own",
+         reason="changes this agent's settings, keys, grants or records", example="sed -i s/manual/off/ ~/.melete/config.yaml"),
+    Rule(id="own-files-unpacked", verdict="forbid", programs="tar bsdtar unzip find gfind fd", any="-x* x* --extract --directory -C -d -delete -exec -execdir -X --exec",
+         operand="own", reason="changes this agent's settings, keys, grants or records", example="tar xf a.tar -C ~/.melete"),
+    Rule(id="own-files-code", verdict="forbid", programs=f"{INTERPRETERS} awk gawk tclsh R", inline=True, code=r"\.melete/(?:config|\.env|grants|state)",
+         reason="changes this agent's settings, keys, grants or records", example="ruby -e 'File.write(ENV[\"HOME\"] + \"/.melete/config.yaml\", \"\")'"),
     Rule(id="make-filesystem", verdict="forbid", programs="mkfs mkfs.* mke2fs mkswap newfs newfs_* mkdosfs mkntfs mkudffs",
-         operand="device", none="-V --help --version", reason="formats a disk", example="mkfs.ext4 /dev/sda1"),
+         operand="device", none="--help --version", reason="formats a disk", example="mkfs.ext4 /dev/sda1"),
     Rule(id="wipe-disk", verdict="forbid", programs="wipefs", any="-a --all -o --offset", reason="wipes the signatures of a disk",
          example="wipefs -a /dev/sda"),
     Rule(id="discard-disk", verdict="forbid", programs="blkdiscard", reason="discards what is on a disk", example="blkdiscard /dev/sda"),
@@ -40,9 +75,11 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          reason="writes over a disk", example="dd if=/dev/zero of=/dev/sda bs=1M"),
     Rule(id="raw-device-copy", verdict="forbid", programs="tee cp shred badblocks pv install truncate scrub nwipe sponge rsync", operand="device",
          none="--help", reason="writes over a disk", example="cp image.iso /dev/sda"),
-    Rule(id="critical-write", verdict="forbid", programs="dd tee cp truncate shred", operand="critical", none="-a --append",
-         code=r"(?m)^of=/|^\Z|^-[su]|/dev/(?:null|zero|u?random)", reason="empties a file that the system cannot start or log in without",
+    Rule(id="critical-write", verdict="forbid", programs="dd cp truncate shred", operand="critical",
+         code=r"(?m)^of=/|^-[su]|/dev/(?:null|zero|u?random)|^-\w*s", reason="empties a file that the system cannot start or log in without",
          example="cp /dev/null /etc/passwd"),
+    Rule(id="critical-tee", verdict="forbid", programs="tee sponge", operand="critical", none="-a --append",
+         reason="overwrites a file that the system cannot start or log in without", example="echo x | tee /etc/passwd"),
     Rule(id="secure-erase", verdict="forbid", programs="hdparm", any="--security-erase* --trim-sector-ranges --make-bad-sector --write-sector"
          " --repair-sector", reason="erases a disk in its own firmware", example="hdparm --security-erase p /dev/sda"),
     Rule(id="nvme-format", verdict="forbid", programs="nvme", sub="format|sanitize|delete-ns|write|write-zeroes|dsm|fw-download|fw-commit",
@@ -53,7 +90,8 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          reason="changes a disk's partition table", example="parted -s /dev/sda mklabel gpt"),
     Rule(id="partition-write", verdict="forbid", programs="sfdisk fdisk gdisk", operand="device", code=r"\n[^\n]+\Z|\n[\s\S]*\S\n\Z|\A/dev/\S+\n\Z",
          none="-l --list -d --dump -s -J --json -V --verify -h", reason="changes a disk's partition table", example="sfdisk /dev/sda"),
-    Rule(id="partition-zap", verdict="forbid", programs="sgdisk", none="-p --print -i --info -v --verify -b --backup",
+    Rule(id="partition-zap", verdict="forbid", programs="sgdisk",
+         any="-Z -z -o -d -n -l -R -G -s -m -g --zap* --clear --delete* --new* --load-backup* --replicate* --sort --mbrtogpt --gpttombr",
          reason="changes a disk's partition table", example="sgdisk --zap-all /dev/sda"),
     Rule(id="disk-keys", verdict="forbid", programs="cryptsetup", sub="luksErase|erase|luksFormat|format|luksKillSlot|luksRemoveKey|reencrypt|*",
          any="luksErase erase luksFormat luksKillSlot luksRemoveKey reencrypt", reason="destroys an encrypted disk's keys or its contents",
@@ -90,6 +128,8 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
     Rule(id="power-systemd", verdict="forbid", programs="systemctl loginctl", reason="stops the machine", example="systemctl poweroff",
          sub="reboot|poweroff|halt|kexec|soft-reboot|rescue|emergency|isolate poweroff.target|isolate reboot.target"
          "|start poweroff.target|start reboot.target|start halt.target"),
+    Rule(id="power-bus", verdict="forbid", programs="busctl dbus-send gdbus", code=r"(?i)login1[\s\S]*(?:PowerOff|Reboot|Halt|KExec)|systemd1[\s\S]*\b(?:PowerOff|Reboot|Halt|KExec)",
+         reason="stops the machine", example="busctl call org.freedesktop.login1 /x org.freedesktop.login1.Manager PowerOff b 0"),
     Rule(id="kexec", verdict="forbid", programs="kexec", any="-e --exec -f", reason="replaces the running kernel", example="kexec -e"),
     Rule(id="power-script", verdict="forbid", programs="osascript", code=r"(?i)to\s+(?:shut\s*down|restart)\b", reason="stops the machine",
          example="osascript -e 'tell application \"System Events\" to shut down'"),
@@ -100,11 +140,14 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
     Rule(id="kill-all-tools", verdict="forbid", programs="killall5", reason="ends every process", example="killall5 -9"),
     Rule(id="kill-by-pattern", verdict="forbid", programs="pkill killall skill", code=r"(?m)^(?:\.|\.\*|''|\.\+|init|systemd|launchd)$",
          reason="ends every process", example="pkill -9 ."),
-    Rule(id="code-deletes-system", verdict="forbid", programs=INTERPRETERS, code=r"""(?:rmtree|rm_rf?|rm_r|remove_entry_secure|rmSync|rmdirSync|rimraf|rmdir|remove_dir_all|remove_tree|deltree)"""
+    Rule(id="code-deletes-system", verdict="forbid", programs=INTERPRETERS, inline=True, code=r"""(?:rmtree|rm_rf?|rm_r|remove_entry_secure|rmSync|rmdirSync|rimraf|rmdir|remove_dir_all|remove_tree|deltree)"""
          r"""\s*\(?\s*(?:r|Path\(|\[)*\s*['"](?:/|/\*|~/?|/(?:bin|boot|dev|etc|home|lib\w*|opt|root|sbin|srv|sys|usr|var|Users|System)/?\*?|/home/[\w.-]+/?)['"]""",
          reason="deletes the whole system, a system folder or a home folder",
-         example="python3 -c \"import shutil; shutil.rmtree('/')\""),
-    Rule(id="code-writes-device", verdict="forbid", programs="python perl ruby node php lua pypy nodejs",
+         example="ruby -e 'require \"fileutils\"; FileUtils.rm_rf(\"/\")'"),
+    Rule(id="powershell-deletes-system", verdict="forbid", programs="pwsh powershell", inline=True, reason="deletes the whole system, a system folder or a home folder",
+         code=r"""(?i)\b(?:Remove-Item|rm|rmdir|rd|ri|del|erase)\b[^;|\n]*?\s['"]?(?:/|/(?:etc|usr|bin|home|var|Users|System)/?|[a-z]:\\*(?:Windows|Users)?\\*|~/?|\$HOME|\$env:\w+)\*?['"]?(?:\s|$|;|\|)""",
+         example="pwsh -c 'Remove-Item -Recurse -Force /'"),
+    Rule(id="code-writes-device", verdict="forbid", programs="perl ruby node php lua nodejs", inline=True,
          code=r"""(?:open|fopen|File\.\w+|createWriteStream|writeFile\w*|write_bytes|Path)\s*\(?\s*['"][+>]*\s*/dev/(?:sd|hd|vd|nvme|mmcblk|disk|mapper|mem)""",
-         reason="writes over a disk", example="python3 -c \"open('/dev/sda', 'wb').write(b'0')\""),
+         reason="writes over a disk", example="ruby -e 'File.open(\"/dev/sda\", \"wb\") { |f| f.write(0) }'"),
 )  # fmt: skip

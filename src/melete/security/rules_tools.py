@@ -9,8 +9,8 @@ DRY = "--dry-run* --dryrun --help"
 SQL = (
     r"(?is)\bdrop\s+(?:table|database|schema|index|view|user|role|keyspace|collection|column|function|trigger|sequence|owned|tablespace|type|materialized)\b"
     r"|\btruncate\s+(?:table\s+)?[\w.\"`]+|\bdelete\s+from\s+[\w.\"`\[\]]+\s*(?:;|$|\n|\bwhere\s+(?:1|true|'1')\b)"
-    r"|\bupdate\s+[\w.\"`]+\s+set\b(?!.*\bwhere\b)|\balter\s+table\b.*\bdrop\b|\bgrant\s+all\b|\balter\s+(?:user|role)\b|\bcreate\s+(?:user|role)\b"
-    r"|\bxp_cmdshell\b|\binto\s+(?:out|dump)file\b|\bcopy\b.*\b(?:to|from)\s+program\b|\bload_file\s*\(|\bload_extension\b|\bshutdown\b|\bkill\s+\d"
+    r"|\bupdate\s+[\w.\"`]+\s+set\b(?!.{0,500}\bwhere\b)|\balter\s+table\b.{0,300}?\bdrop\b|\bgrant\s+all\b|\balter\s+(?:user|role)\b|\bcreate\s+(?:user|role)\b"
+    r"|\bxp_cmdshell\b|\binto\s+(?:out|dump)file\b|\bcopy\b.{0,300}?\b(?:to|from)\s+program\b|\bload_file\s*\(|\bload_extension\b|\bshutdown\b|\bkill\s+\d"
     r"|\bvacuum\s+into\b|\bdrop\b\s+\S+\s*;|\\!|\bwritefile\s*\(|\bdetach\s+partition\b|\bpg_read_file\b|\breset\s+(?:master|slave)\b|^\.(?:shell|system|import|output)\b"
 )
 MONGO = r"(?i)dropDatabase|\.drop(?:Index\w*|User|Role)?\s*\(|deleteMany\s*\(\s*(?:\{\s*\})?|\.remove\s*\(\s*(?:\{\s*\})?|shutdownServer|deleteOne"
@@ -34,17 +34,19 @@ TOOLS: Final[tuple[Rule, ...]] = (
          " del seal force-leave leave deregister system-gc unlock step-down rollback terminate* kv-delete detach tombstone* shutdown",
          none=DRY, reason=GONE, example="minikube delete"),
     Rule(id="infrastructure", programs="terraform tofu terragrunt cdk cdktf pulumi sam serverless sls copilot packer cdk8s crossplane ansible-galaxy",
-         verb="destroy apply taint state force-unlock run-all delete remove rm down undeploy replace* purge",
-         none="list show --help pull -dry-run --dry-run", reason="changes or destroys infrastructure", example="terraform destroy -auto-approve"),
+         verb="destroy apply taint force-unlock run-all delete remove rm down undeploy replace* purge",
+         none="list show plan --help -dry-run --dry-run", reason="changes or destroys infrastructure", example="terraform destroy -auto-approve"),
+    Rule(id="infrastructure-state", programs="terraform tofu terragrunt", sub="state rm|state mv|state push|state replace-provider|workspace delete",
+         reason="changes or destroys infrastructure", example="terraform state push old.tfstate"),
     Rule(id="infrastructure-destroy", programs="terraform tofu terragrunt", any="-destroy -auto-approve", none="plan", reason="changes or destroys infrastructure",
          example="terraform refresh -auto-approve"),
     Rule(id="playbooks", programs="ansible ansible-playbook salt salt-ssh knife pssh parallel-ssh fab cap puppet chef-client bolt",
-         any="shell command raw script cmd.run delete", none="--check --list-hosts --syntax-check --list-tasks", reason="changes many machines", example="ansible all -m shell -a uptime"),
+         any="shell command raw script cmd.run delete -a --args", none="--check --list-hosts --syntax-check --list-tasks", reason="changes many machines", example="ansible all -m shell -a uptime"),
     Rule(id="cloud", programs="aws", reason="deletes, stops or replaces something in a cloud",
          verb="delete* terminate* rm rb remove* deregister* stop* reboot* purge* destroy* disable* detach* revoke* unsubscribe release* reset* restore-db*"
          " put-bucket-* put-*-policy modify* update-*-policy attach-*-policy create-access-key disassociate* deactivate* abort* schedule-key-deletion empty* mv"
          " batch-delete* replace* force-* reject* failover* put-scaling* execute-change-set rotate-secret update-secret* put-secret-value cancel-rotate-secret"
-         " put-lifecycle* create-user create-login-profile add-user-to-group add-permission set-queue-attributes",
+         " put-lifecycle* create-user create-login-profile add-user-to-group add-permission set-queue-attributes send-command",
          none="--dryrun --dry-run help", example="aws s3 rb s3://bucket --force"),
     Rule(id="cloud-sync", programs="aws gsutil gcloud s3cmd s5cmd mc azcopy az b2 oss ossutil rclone", any="--delete* --del --remove -d --delete-destination*"
          " --delete-removed --delete-unmatched-destination-objects", verb="sync rsync mirror cp", none=DRY,

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from melete.core.message import Message, Taint, Thinking, ToolCall
-from melete.core.tool import Effect
+from melete.core.tool import Tool
 from melete.security.visible import digest
 
 UNTRUSTED: frozenset[Taint] = frozenset({"web", "import"})
+_NAMED: Mapping[str, Taint] = {"web": "web", "import": "import"}
 MARK = 12
 """Characters of a frame's mark: what is framed cannot hold it, because it is made from what is framed."""
 
@@ -40,11 +41,19 @@ def sources(messages: Iterable[Message]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def harmless(effect: Effect, *, command: bool, contained: bool, offline: bool) -> bool:
+def spilled_name(name: str, taint: Taint) -> str:
+    """The name of a file that keeps the rest of a result, so that its taint is known when it is read."""
+    return f"{taint}-{name}" if taint in UNTRUSTED else name
+
+
+def taint_of_spilled(name: str) -> Taint:
+    """The taint of what such a file holds."""
+    return _NAMED.get(name.partition("-")[0], "tool")
+
+
+def harmless(tool: Tool, *, contained: bool, offline: bool) -> bool:
     """Whether a call may follow untrusted text without a question: what reads, and what walls keep inside the workspace.
 
     Files written behind walls stay there; a command behind walls is harmless as far as it has no network to send anything by.
     """
-    if effect == "read":
-        return True
-    return contained and (effect == "write" or (command and offline))
+    return tool.effect == "read" or (contained and tool.enclosed and (tool.effect == "write" or offline))

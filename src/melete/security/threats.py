@@ -20,6 +20,8 @@ LONGEST: Final = 1_000_000
 FEW_UNSEEN: Final = 2
 BEFORE: Final = 200
 BEHIND: Final = 400
+FAR: Final = 1_200
+"""Characters between two places that are looked at apart."""
 
 _TAGS: Final = re.compile("[\U000e0000-\U000e007f]")
 _FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
@@ -70,12 +72,13 @@ def scan(text: str) -> tuple[Finding, ...]:
 
 def _match(rule: ThreatRule, folded: str) -> re.Match[str] | None:
     """Looks only round the rule's plain words: most texts hold few of them."""
-    done = 0
-    for at in sorted(at for word in rule.any_of for at in _places(word, folded)):
-        if at >= done:
-            done = at + BEHIND
-            if match := _pattern(rule).search(folded, max(0, at - BEFORE), done + BEHIND):
+    first, last = -1, -1
+    for at in (*sorted(at for word in rule.any_of for at in _places(word, folded)), len(folded) + FAR):
+        if at > last + FAR:
+            if last >= 0 and (match := _pattern(rule).search(folded, max(0, first - BEFORE), last + 2 * BEHIND)):
                 return match
+            first = at
+        last = at
     return None
 
 

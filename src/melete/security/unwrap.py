@@ -3,30 +3,34 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct
+from melete.security.inner import MOST, Inner, at_most
+from melete.security.python import PYTHONS, actions
+from melete.security.words import UNKNOWN, names
+from melete.security.wrappers import (
+    ALIASES,
+    LANGUAGES,
+    MATTER,
+    NO_OPERANDS,
+    OPTION_TEXTS,
+    SHELLS,
+    SOUGHT,
+    WRAPPERS,
+    Wrapper,
+)
 
-from melete.security.words import UNKNOWN
-from melete.security.wrappers import ALIASES, LANGUAGES, OPTION_TEXTS, SHELLS, WRAPPERS, Wrapper
-
-MOST_INPUTS = 20
 SHORT = 2
 """How long an option of one letter is."""
-_CHECKPOINT = re.compile(r"^(?:exec=)")
 _SED_RUNS = re.compile(r"(?:^|[;\n{])\s*(?:\d+|\$|/[^/]*/)?\s*e\s+(.+)")
 _EDITORS: Final = frozenset(["vi", "vim", "nvim", "view", "gvim", "ex", "rvim", "vimdiff", "rview"])
 _BANG = re.compile(r"(?:^|[:|\n;])\s*(?:silent\s+|sil\s+)?(?:r(?:ead)?\s*)?!+\s*(.+)")
 
 
-class Inner(Struct, frozen=True, kw_only=True):
-    """What a program runs in turn: another program (`argv`, with `text` as its input), a shell text, code in a language, or
-    something that cannot be told (`text` is the reason)."""
-
-    kind: Literal["argv", "text", "code", "opaque"]
-    text: str = ""
-    argv: tuple[str, ...] = ()
-    language: str = ""
+def runs_others(name: str) -> bool:
+    """Whether a program of this name may run other programs, a shell's text or code."""
+    name = ALIASES.get(name, name)
+    return name in SHELLS or name in LANGUAGES or name in WRAPPERS or name in _SPECIAL or name in OPTION_TEXTS
 
 
 def basename(text: str) -> str:
@@ -56,41 +60,42 @@ def inner(name: str, arguments: Sequence[str], stdin: str, files: Mapping[str, s
 
 
 def _shell(name: str, words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
+    found: list[Inner] = []
+    from_input = False
     while words and re.match(r"[-+]", words[0]) and words[0] not in ("-", "--"):
         option = words.pop(0)
         if re.fullmatch(r"-\w*c\w*|--command|-Command", option):
             while words and re.match(r"-\w+$|--$", words[0]):
                 words.pop(0)
-            text = words[0] if words else ""
-            return [_text(text, f"{name} is given a command that cannot be told")] if words else []
+            given = f"set -- {shlex.join(words[2:])}\n" if words[2:] else ""
+            return (
+                [*found, _text(words[0], f"{name} is given a command that cannot be told", before=given)]
+                if words
+                else found
+            )
+        from_input = from_input or re.fullmatch(r"-\w*s\w*", option) is not None
+        if option in ("--rcfile", "--init-file") and words and words[0] in files:
+            found.append(_text(files[words[0]], "a shell runs a file whose text cannot be told"))
         if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
             del words[:1]
     words = [word for word in words if word not in ("-", "--")]
-    if words and words[0] not in ("/dev/stdin", "/dev/fd/0"):
+    if words and not from_input and words[0] not in ("/dev/stdin", "/dev/fd/0"):
         text = files.get(words[0], files.get(words[0].removeprefix("./"), ""))
-        return [_text(text, "a shell runs a file whose text cannot be told")] if text else []
-    return [_text(stdin, "a shell runs what it reads from a pipe")] if stdin else []
+        return [*found, _text(text, "a shell runs a file whose text cannot be told")] if text else found
+    return [*found, _text(stdin, "a shell runs what it reads from a pipe")] if stdin else found
 
 
-def _text(text: str, why: str) -> Inner:
+def _text(text: str, why: str, *, before: str = "") -> Inner:
     if UNKNOWN in text and text.replace(UNKNOWN, "").strip() in ("", "$", "exec", "eval"):
         return Inner(kind="opaque", text=why)
-    return Inner(kind="text", text=text)
+    return Inner(kind="text", text=before + text)
 
 
 def _language(name: str, words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
-    options = LANGUAGES[name].split()
-    code = ""
-    for at, word in enumerate(words):
-        option = next((o for o in options if word == o or (o.startswith("--") and word.startswith(f"{o}="))), "")
-        glued = next((o for o in options if len(o) == SHORT and word.startswith(o) and len(word) > SHORT), "")
-        clustered = re.fullmatch(r"-[A-Za-z0-9]*[ceErR]", word) if options and word[1:2] != "-" else None
-        if option or (clustered and word[-1] in "".join(options)):
-            code += (
-                word.partition("=")[2] if "=" in word and option != word else "".join(words[at + 1 : at + 2])
-            ) + "\n"
-        elif glued and name not in ("gdb", "emacs"):
-            code += word[2:] + "\n"
+    module = _module(words) if name in PYTHONS else ()
+    if module:
+        return [Inner(kind="argv", argv=module, text=stdin)]
+    code = _inline(name, words)
     operands = [word for word in words if not word.startswith("-")]
     if not code and name in ("awk", "gawk", "mawk", "nawk", "sqlite3"):
         code = " ".join(operands)
@@ -102,11 +107,39 @@ def _language(name: str, words: list[str], stdin: str, files: Mapping[str, str])
         code = files[operands[0]]
     if code.strip() == UNKNOWN:
         return [Inner(kind="opaque", text=f"{name} is given code that cannot be told")]
+    if name in PYTHONS and code.strip():
+        return actions(code)
     return [Inner(kind="code", text=code, language=name)] if code.strip() else []
 
 
+def _module(words: list[str]) -> tuple[str, ...]:
+    """The module that Python is told to run, with its arguments."""
+    for at, word in enumerate(words):
+        if re.fullmatch(r"-[A-Za-z]*m", word):
+            return tuple(words[at + 1 :])
+        if re.match(r"-\w*c|[^-]", word):
+            break
+    return ()
+
+
+def _inline(name: str, words: list[str]) -> str:
+    """The code among the arguments of an interpreter."""
+    options = LANGUAGES[name].split()
+    code = ""
+    for at, word in enumerate(words):
+        option = next((o for o in options if word == o or (o.startswith("--") and word.startswith(f"{o}="))), "")
+        glued = next((o for o in options if len(o) == SHORT and word.startswith(o) and len(word) > SHORT), "")
+        clustered = re.fullmatch(r"-[A-Za-z0-9]*[ceErR]", word) if options and word[1:2] != "-" else None
+        if option or (clustered and word[-1] in "".join(options)):
+            value = word.partition("=")[2] if "=" in word and option != word else "".join(words[at + 1 : at + 2])
+            code += f"{value}\n"
+        elif glued and name not in ("gdb", "emacs"):
+            code += f"{word[2:]}\n"
+    return code
+
+
 def _wrapped(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
-    values, texts = wrapper.values.split(), wrapper.text.split()
+    values = wrapper.values.split()
     if wrapper.after:
         while words and words[0] not in wrapper.after.split():
             words = words[1:]
@@ -115,28 +148,45 @@ def _wrapped(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
     skip = wrapper.skip
     while words:
         word = words[0]
-        key, equals, value = word.partition("=")
-        cluster = next((t for t in texts if len(t) == SHORT and re.fullmatch(rf"-\w*{t[1]}", word)), "")
-        if key in texts or cluster:
-            found.append(Inner(kind="text", text=value if equals else "".join(words[1:2])))
-            words = words[1 if equals else 2 :]
-        elif (
-            glued := next((t for t in texts if len(t) == SHORT and word.startswith(t) and len(word) > SHORT), "")
-        ) and not found:
-            found.append(Inner(kind="text", text=word.removeprefix(glued)))
-            words = words[1:]
+        key, equals, _ = word.partition("=")
+        text, taken = _given_text(wrapper.text.split(), words, again=bool(found))
+        if taken:
+            found.append(Inner(kind="text", text=text))
+            words = words[taken:]
         elif word == "--":
+            skip = 0 if skip >= NO_OPERANDS else skip
             words = words[1:]
             break
         elif word.startswith("-"):
-            words = words[1 if equals or key not in values else 2 :]
+            words = words[1 if equals or not _takes_value(key, values) else 2 :]
         elif wrapper.assigns and re.match(r"[A-Za-z_]\w*=", word):
             words = words[1:]
         elif skip:
             skip, words = skip - 1, words[1:]
         else:
             break
-    return found + _rest(wrapper, words[skip:] if words and skip else words, stdin)
+    words = words[skip:] if words and skip else words
+    if not words and not found and stdin and wrapper.reads:
+        return [_text(stdin, "a shell runs what it reads from a pipe")]
+    return found + _rest(wrapper, words, stdin)
+
+
+def _given_text(options: list[str], words: list[str], *, again: bool) -> tuple[str, int]:
+    """The shell text that an option at the front gives, and how many words that takes; none when it is no such option."""
+    word = words[0]
+    key, equals, value = word.partition("=")
+    if key in options or any(len(o) == SHORT and re.fullmatch(rf"-\w*{o[1]}", word) for o in options):
+        return (value, 1) if equals else ("".join(words[1:2]), 2)
+    glued = next((o for o in options if len(o) == SHORT and word.startswith(o) and len(word) > SHORT), "")
+    return (word.removeprefix(glued), 1) if glued and not again else ("", 0)
+
+
+def _takes_value(option: str, values: list[str]) -> bool:
+    """Whether the word behind an option, or behind letters written together, belongs to it."""
+    if option in values:
+        return True
+    letters = option[1:] if option[1:2] != "-" else ""
+    return next((at for at, letter in enumerate(letters) if f"-{letter}" in values), 0) == len(letters) - 1 > 0
 
 
 def _rest(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
@@ -156,7 +206,7 @@ def _options(name: str, words: list[str]) -> list[Inner]:
         if key in options:
             text = value if equals else "".join(words[at + 1 : at + 2])
             if name != "tar" or key != "--checkpoint-action" or text.startswith("exec="):
-                found.append(Inner(kind="text", text=_CHECKPOINT.sub("", text)))
+                found.append(Inner(kind="text", text=text.removeprefix("exec=")))
     return found
 
 
@@ -174,6 +224,7 @@ def _find(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inne
             tests = any(
                 w in ("-name", "-iname", "-path", "-type", "-mtime", "-size", "-regex", "-newer") for w in words[:at]
             )
+            tests = tests and not {"!", "-not", "-o", "-or", ","} & set(words[:at])
             target = f"{place.rstrip('/')}/{UNKNOWN}" if tests or "-maxdepth" in words[:at] else place
             found.append(Inner(kind="argv", argv=tuple(w.replace("{}", target) for w in words[at + 1 : end])))
             at = end
@@ -188,31 +239,15 @@ def _fd(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]
     return []
 
 
-_XARGS_VALUES: Final = frozenset(
-    [
-        "-a",
-        "-d",
-        "-E",
-        "-L",
-        "-n",
-        "-P",
-        "-s",
-        "-S",
-        "-R",
-        "--arg-file",
-        "--delimiter",
-        "--max-args",
-        "--max-procs",
-        "--max-lines",
-    ]
-)
+_XARGS_VALUES: Final = names("-a -d -E -L -n -P -s -S -R --arg-file --delimiter --max-args --max-procs --max-lines")
 
 
 def _xargs(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
-    mark, from_file = "", False
+    mark, from_file, whole = "", False, False
     while words and words[0].startswith("-"):
         word = words.pop(0)
         from_file = from_file or word.startswith(("-a", "--arg-file"))
+        whole = whole or re.match(r"-\w*[0dL]|--(?:null|delim|max-lines)", word) is not None
         if word.startswith(("-I", "-J", "--replace", "-i")):
             mark = word.partition("=")[2] or word[2:] if not word.startswith("--") else word.partition("=")[2] or "{}"
             if word in ("-I", "-J") and words:
@@ -222,35 +257,22 @@ def _xargs(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inne
             words.pop(0)
     if not words:
         return []
-    lines = [UNKNOWN] if from_file or not stdin or UNKNOWN in stdin else (stdin.splitlines() if mark else stdin.split())
+    lines = (
+        [UNKNOWN]
+        if from_file or not stdin or UNKNOWN in stdin
+        else (stdin.splitlines() if mark or whole else stdin.split())
+    )
     if mark and words[0] in SHELLS and mark in words[1:]:
         return [
             Inner(kind="opaque", text="a shell runs each line that it is given"),
-            *(_text(line, "") for line in lines[:MOST_INPUTS]),
+            *at_most([_text(line, "") for line in lines]),
         ]
     if mark:
-        return [Inner(kind="argv", argv=tuple(w.replace(mark, line) for w in words)) for line in lines[:MOST_INPUTS]]
-    return [Inner(kind="argv", argv=(*words, *lines[:200]))]
+        return at_most([Inner(kind="argv", argv=tuple(w.replace(mark, line) for w in words)) for line in lines])
+    return [Inner(kind="argv", argv=(*words, *lines))]
 
 
-_PARALLEL_VALUES: Final = frozenset(
-    [
-        "-j",
-        "-S",
-        "-a",
-        "--jobs",
-        "--results",
-        "--joblog",
-        "-I",
-        "--colsep",
-        "-d",
-        "-N",
-        "-n",
-        "--sshlogin",
-        "--timeout",
-        "--tmpdir",
-    ]
-)
+_PARALLEL_VALUES: Final = names("-j -S -a --jobs --results --joblog -I --colsep -d -N -n --sshlogin --timeout --tmpdir")
 
 
 def _parallel(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
@@ -263,7 +285,7 @@ def _parallel(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[I
         inputs = stdin.splitlines() if stdin and UNKNOWN not in stdin else [UNKNOWN]
     inputs = [word for word in inputs if not word.startswith(":::")]
     found: list[Inner] = []
-    for line in inputs[:MOST_INPUTS]:
+    for line in inputs[: MOST + 1]:
         marked = any("{" in word for word in command)
         argv = [re.sub(r"\{[.#/%\d]*\}", lambda _, line=line: line, word) for word in command]
         argv = argv if marked else [*argv, line]
@@ -271,10 +293,9 @@ def _parallel(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[I
             found.append(Inner(kind="argv", argv=(*argv[:2], " ".join(argv[2:]))))
         else:
             found.append(_text(" ".join(argv), "the command is not known"))
-    return found
+    return at_most(found)
 
 
-_GIT_VALUES: Final = frozenset(["-C", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--super-prefix"])
 _GIT_RUNS: Final = re.compile(
     r"(?i)(core\.(pager|editor|sshcommand|fsmonitor|gitproxy|askpass)|pager\.\w+|sequence\.editor|diff\.external|credential\..*helper"
     r"|gpg\.program|filter\..*|merge\..*driver|.*tool\..*cmd|protocol\.ext\.allow|uploadpack\.\w+hook)"
@@ -292,7 +313,8 @@ def _git(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner
                 found.append(Inner(kind="text", text=value.removeprefix("!")))
     for at, word in enumerate(words):
         if word in ("foreach", "run") and at and words[at - 1] in ("submodule", "bisect"):
-            found.append(Inner(kind="text", text=" ".join(words[at + 1 :])))
+            rest = words[at + 1 :]
+            found.append(Inner(kind="text", text=shlex.join(rest) if len(rest) > 1 else "".join(rest)))
         elif word in ("--exec", "-x", "--tree-filter", "--index-filter", "--upload-pack", "-O", "--receive-pack"):
             found.append(
                 Inner(kind="text", text="".join(words[at + 1 : at + 2])) if word != "-O" else Inner(kind="text")
@@ -324,11 +346,14 @@ def _editor(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[In
 
 def _sed(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
     found = [Inner(kind="text", text=match[1]) for word in words for match in _SED_RUNS.finditer(word)]
-    if any(
-        re.fullmatch(r"(?:.*;)?\s*s(.).*?\1.*?\1[gIp\d]*e[gIp\d]*", word) for word in words if not word.startswith("-")
-    ):
+    if any(map(_substitutes_and_runs, re.split(r"[;\n]", re.sub(r"\\.", "", "\n".join(words))))):
         found.append(Inner(kind="opaque", text="sed runs what it makes of its input"))
     return found
+
+
+def _substitutes_and_runs(script: str) -> bool:
+    start = re.match(r"[\s\d,$!]*(?:/[^/]*/)?s([^\w\s])", script)
+    return start is not None and "e" in "".join(script[start.end() :].split(start[1])[2:3]).partition("w")[0]
 
 
 def _alias(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
@@ -346,7 +371,7 @@ def _make(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]
     lines += re.findall(r"\$\(shell\s+(.*?)\)", text) + re.findall(r"(?m)^\w+:[^;\n]*;\s*(.+)$", text)
     if text and UNKNOWN in text and not lines:
         return [Inner(kind="opaque", text="make runs recipes that cannot be told")]
-    return [Inner(kind="text", text=line) for line in lines[:50]]
+    return at_most([Inner(kind="text", text=line) for line in lines])
 
 
 def _trap(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
@@ -357,9 +382,9 @@ def _scheduled(words: list[str], stdin: str, files: Mapping[str, str]) -> list[I
     operands = [word for word in words if not word.startswith("-") or word == "-"]
     text = files.get(operands[0], "") if operands and operands[0] != "-" else stdin
     lines = [re.sub(r"^\s*(?:@\w+|(?:\S+\s+){5})", "", line) for line in text.splitlines()]
-    return [Inner(kind="text", text=line) for line in lines if line.strip(UNKNOWN) and not line.startswith("#")][
-        :MOST_INPUTS
-    ]
+    return at_most(
+        [Inner(kind="text", text=line) for line in lines if line.strip(UNKNOWN) and not line.startswith("#")]
+    )
 
 
 def _at(_words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
@@ -419,7 +444,45 @@ def _docker(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inne
         first = next((word for word in words if not word.startswith("-")), "")
     if first not in ("exec", "run"):
         return []
-    return _wrapped(WRAPPERS["docker"], words, stdin)
+    at = next((at for at, word in enumerate(words) if word.startswith("--entrypoint")), len(words))
+    entry = " ".join(words[at : at + 2]).partition("=" if "=" in "".join(words[at : at + 1]) else " ")[2].split()
+    started = [Inner(kind="argv", argv=(*entry[:1], *words[at + 1 :]))] if entry else []
+    return _wrapped(WRAPPERS["docker"], words, stdin) + started
+
+
+def _group(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    """`sg` changes the group, or is a search tool with commands of its own."""
+    return (
+        []
+        if words[:1] and words[0] in ("run", "scan", "new", "test", "lsp")
+        else _wrapped(WRAPPERS["sg"], words, stdin)
+    )
+
+
+def _script(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    operands = [word for word in words if not word.startswith("-")]
+    behind = words[words.index(operands[1]) :] if operands[1:] else []
+    return _wrapped(WRAPPERS["script"], words, stdin) or ([Inner(kind="argv", argv=tuple(behind))] if behind else [])
+
+
+def _runuser(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    return _wrapped(WRAPPERS["runuser" if {"-u", "--user"} & set(words) else "su"], words, stdin)
+
+
+def _screen(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    if "stuff" in words:
+        return [
+            Inner(kind="text", text=re.sub(r"\^M|\\[nr]|\\01[25]", "\n", " ".join(words[words.index("stuff") + 1 :])))
+        ]
+    return _wrapped(WRAPPERS["screen"], words, stdin)
+
+
+def _sought(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    """Programs whose options are many: the command begins at the first word that names a program that matters."""
+    known = [at for at, word in enumerate(words) if runs_others(basename(word)) or basename(word) in MATTER]
+    at = known[0] if known else len(words)
+    texts = [Inner(kind="text", text=word) for word in words[:at] if " " in word.strip()]
+    return [*texts, *([Inner(kind="argv", argv=tuple(words[at:]), text=stdin)] if at < len(words) else [])]
 
 
 def _command(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
@@ -430,8 +493,8 @@ def _command(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[In
 
 _SPECIAL: Final[Mapping[str, Callable[[list[str], str, Mapping[str, str]], list[Inner]]]] = {
     "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "xargs": _xargs, "parallel": _parallel, "git": _git, "make": _make,
-    "gmake": _make,
-    "sed": _sed, "gsed": _sed, "alias": _alias, "trap": _trap, "crontab": _scheduled, "at": _at, "tmux": _tmux, "source": _source,
-    ".": _source, "env": _env,
-    "ssh": _ssh, "docker": _docker, "command": _command, **dict.fromkeys(_EDITORS, _editor),
+    "gmake": _make, "sed": _sed, "gsed": _sed, "alias": _alias, "trap": _trap, "crontab": _scheduled, "at": _at, "tmux": _tmux,
+    "source": _source, ".": _source, "env": _env, "runuser": _runuser, "screen": _screen, "script": _script, "sg": _group,
+    "ssh": _ssh, "docker": _docker, "command": _command, **dict.fromkeys(SOUGHT, _sought),
+    **dict.fromkeys((*_EDITORS, "less", "more"), _editor),
 }  # fmt: skip

@@ -11,34 +11,33 @@ from typing import Final
 from msgspec import Struct
 
 UNKNOWN: Final = "\0"
-MOST_WORDS = 400
+MOST_WORDS = 600
 LONGEST_BRACES = 1_000
 _ACTIVE: Final = "{,}*?[ ~"
 """Characters that mean something where they stand unquoted; in a marked text they are private-use characters."""
 _MARK: Final = {ord(c): 0xE000 + i for i, c in enumerate(_ACTIVE)}
 _PLAIN: Final = {0xE000 + i: c for i, c in enumerate(_ACTIVE)}
 _GLOBS: Final = "\ue003\ue004\ue005"
+FIELD: Final = "\ue006"
+"""Divides the fields of a value that is split into words even between quotes."""
 _BRACES = re.compile("\ue000([^\ue000\ue002]*)\ue002")
-_SEQUENCE = re.compile(r"(-?\d{1,4})\.\.(-?\d{1,4})\Z")
+_SEQUENCE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.-?(\d{1,4}))?\Z")
 _ANSI_C = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|0?[0-7]{1,3}|c.|.)", re.DOTALL)
-_LETTERS: Final = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "a": "\a",
-    "b": "\b",
-    "e": "\x1b",
-    "E": "\x1b",
-    "f": "\f",
-    "v": "\v",
-}
+_LETTERS: Final = dict(zip("ntrabeEfv", "\n\t\r\a\b\x1b\x1b\f\v", strict=True))
+
+
+def names(text: str) -> frozenset[str]:
+    """A set of words, written with blanks between them."""
+    return frozenset(text.split())
 
 
 class Word(Struct, frozen=True, kw_only=True):
-    """One argument: its text, with NUL where a part is unknown, and whether the shell matches it against file names."""
+    """One argument: its text, with NUL where a part is unknown, whether the shell matches it against file names, and
+    whether words behind it were left out, as too many."""
 
     text: str
     glob: bool = False
+    cut: bool = False
 
 
 def unescape(text: str) -> str:
@@ -91,11 +90,11 @@ def words_of(marked: str) -> list[Word]:
     """The words that a marked text becomes: braces expanded, fields split, `~` at the front kept as it is."""
     made: list[Word] = []
     if len(marked) > LONGEST_BRACES and "\ue000" in marked:
-        return [Word(text=UNKNOWN)]
+        return [Word(text=UNKNOWN, cut=True)]
     for whole in _brace(marked):
         fields = [field for field in whole.split("\ue006") if field or "\ue006" not in whole]
         made += [Word(text=field.translate(_PLAIN), glob=any(c in field for c in _GLOBS)) for field in fields]
-    return made[:MOST_WORDS]
+    return made if len(made) <= MOST_WORDS else [*made[:MOST_WORDS], Word(text=UNKNOWN, cut=True)]
 
 
 def plain(marked: str) -> str:
@@ -106,7 +105,7 @@ def plain(marked: str) -> str:
 def _brace(marked: str) -> list[str]:
     done: list[str] = []
     waiting = [marked]
-    while waiting and len(done) + len(waiting) < MOST_WORDS:
+    while waiting and len(done) + len(waiting) <= MOST_WORDS:
         text = waiting.pop(0)
         match = _BRACES.search(text)
         choices = _choices(match[1]) if match else []
@@ -121,8 +120,10 @@ def _brace(marked: str) -> list[str]:
 
 def _choices(inside: str) -> list[str]:
     sequence = _SEQUENCE.match(inside)
-    if sequence:
-        first, last = int(sequence[1]), int(sequence[2])
-        step = 1 if last >= first else -1
-        return [str(number) for number in range(first, last + step, step)][:MOST_WORDS]
+    if sequence and sequence[1].isalpha() == sequence[2].isalpha():
+        letters = sequence[1].isalpha()
+        first, last = (ord(sequence[1]), ord(sequence[2])) if letters else (int(sequence[1]), int(sequence[2]))
+        step = max(1, int(sequence[3] or 1)) * (1 if last >= first else -1)
+        numbers = list(range(first, last + (1 if step > 0 else -1), step)[: MOST_WORDS + 1])
+        return [chr(number) if letters else str(number) for number in numbers]
     return inside.split("\ue001") if "\ue001" in inside else []

@@ -5,13 +5,15 @@ from typing import Final
 
 from msgspec import Struct
 
+from melete.security.words import names
+
 
 class Wrapper(Struct, frozen=True, kw_only=True):
     """How to find the command behind a program's name.
 
     `values`: options that take a word; `skip`: operands before the command; `text`: options whose value is a shell text;
     `joined`: the rest is one shell text, not arguments; `assigns`: NAME=VALUE words may stand before it; `after`: subcommands, one
-    of which must come first.
+    of which must come first; `reads`: without a command it is a shell that reads its input.
     """
 
     values: str = ""
@@ -20,17 +22,20 @@ class Wrapper(Struct, frozen=True, kw_only=True):
     joined: bool = False
     assigns: bool = False
     after: str = ""
+    reads: bool = False
 
 
+NO_OPERANDS: Final = 50
+"""From this on, as `skip`: a command stands only behind `--`."""
 _NONE = Wrapper()
 WRAPPERS: Final[Mapping[str, Wrapper]] = {
-    "sudo": Wrapper(values="-u -g -p -h -C -r -t -T -U -D -R --user --group --prompt --host --chdir --chroot --role --type",
+    "sudo": Wrapper(reads=True, values="-u -g -p -h -C -r -t -T -U -D -R --user --group --prompt --host --chdir --chroot --role --type",
                     assigns=True),
-    "doas": Wrapper(values="-u -C", assigns=True),
+    "doas": Wrapper(reads=True, values="-u -C", assigns=True),
     "pkexec": Wrapper(values="--user"),
     "run0": Wrapper(values="-u --user -g --group -D --chdir"),
-    "su": Wrapper(text="-c --command", skip=99, values="-s --shell -g -G -w"),
-    "runuser": Wrapper(text="-c --command", values="-u --user -g -G -s --shell -w"),
+    "su": Wrapper(reads=True, text="-c --command", skip=99, values="-s --shell -g -G -w"),
+    "runuser": Wrapper(reads=True, text="-c --command", values="-u --user -g -G -s --shell -w"),
     "sg": Wrapper(text="-c", skip=1, joined=True),
     "env": Wrapper(values="-u -C -P --unset --chdir -a --argv0", text="-S --split-string", assigns=True),
     "nice": Wrapper(values="-n --adjustment"),
@@ -39,8 +44,8 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "nohup": _NONE, "setsid": _NONE, "command": _NONE, "builtin": _NONE, "stdbuf": Wrapper(values="-i -o -e"),
     "exec": Wrapper(values="-a"), "time": Wrapper(values="-f -o --format --output"), "noglob": _NONE, "nocorrect": _NONE,
     "coproc": _NONE, "timeout": Wrapper(values="-k -s --kill-after --signal", skip=1), "gtimeout": Wrapper(skip=1, values="-k -s"),
-    "chroot": Wrapper(skip=1), "unshare": Wrapper(values="-R -w -S -G --root --wd --setuid --setgid"),
-    "nsenter": Wrapper(values="-t -S -G --target --setuid --setgid"), "setpriv": Wrapper(values="--reuid --regid --groups"),
+    "chroot": Wrapper(reads=True, skip=1), "unshare": Wrapper(reads=True, values="-R -w -S -G --root --wd --setuid --setgid"),
+    "nsenter": Wrapper(reads=True, values="-t -S -G --target --setuid --setgid"), "setpriv": Wrapper(values="--reuid --regid --groups"),
     "setarch": _NONE, "linux32": _NONE, "linux64": _NONE, "prlimit": _NONE, "cpulimit": Wrapper(values="-l -p -e"),
     "flock": Wrapper(values="-w -E --timeout", text="-c --command", skip=1),
     "watch": Wrapper(values="-n -q --interval", joined=True), "chpst": Wrapper(values="-u -U -b -/ -n -l -L -m -d -o -p -f -c -e"),
@@ -51,7 +56,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "systemd-run": Wrapper(values="-u -p -M -H -t --unit --property --uid --gid --machine --setenv -E"),
     "systemd-inhibit": _NONE, "dbus-run-session": _NONE, "dbus-launch": _NONE, "xvfb-run": Wrapper(values="-s -n -e -f"),
     "caffeinate": Wrapper(values="-t -w"), "unbuffer": _NONE, "torsocks": _NONE, "torify": _NONE, "proxychains": Wrapper(values="-f"),
-    "proxychains4": Wrapper(values="-f"), "firejail": _NONE, "bwrap": Wrapper(values="--chdir --uid --gid --setenv --unsetenv"),
+    "proxychains4": Wrapper(values="-f"), "firejail": _NONE,
     "fakeroot": _NONE, "systemd-nspawn": Wrapper(values="-M -D -i -u --hostname --machine --directory --bind"), "run-parts": Wrapper(skip=99), "faketime": Wrapper(skip=1), "hyperfine": Wrapper(values="-w -r -m -M", joined=True), "entr": _NONE,
     "script": Wrapper(text="-c --command", skip=99), "expect": Wrapper(skip=99), "start-stop-daemon": Wrapper(skip=99,
                       text="-x --exec -a --startas"), "daemon": _NONE, "rlwrap": _NONE, "xargs": _NONE, "eval": Wrapper(joined=True),
@@ -60,7 +65,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "mosh": Wrapper(skip=1), "rsh": Wrapper(values="-l", skip=1, joined=True), "sem": Wrapper(values="-j"),
     "docker": Wrapper(after="exec run", values="-e -u -w -v -p --name --network --user --workdir --volume --env --env-file --mount"
                       " --entrypoint -h --hostname --label -l -m --memory --cpus --add-host --device --platform --pull", skip=1),
-    "kubectl": Wrapper(after="exec run", values="-n -c --namespace --container --context --image", skip=1),
+    "kubectl": Wrapper(after="exec run debug", values="-n -c --namespace --container --context --image", skip=1),
     "lxc": Wrapper(after="exec", skip=1), "lxc-attach": Wrapper(values="-n --name"), "vagrant": Wrapper(text="-c --command", skip=99),
     "machinectl": Wrapper(after="shell", skip=1), "multipass": Wrapper(after="exec", skip=1), "wsl": Wrapper(values="-d -u"),
     "uv": Wrapper(after="run", values="--with --python -p --extra --group"), "poetry": Wrapper(after="run"),
@@ -69,39 +74,30 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "pnpm": Wrapper(after="exec dlx"), "yarn": Wrapper(after="exec"), "mise": Wrapper(after="exec x"), "asdf": Wrapper(after="exec"),
     "doppler": Wrapper(after="run", text="--command", values="-p -c --project --config"), "op": Wrapper(after="run"),
     "aws-vault": Wrapper(after="exec", skip=1), "dotenv": Wrapper(after="run"), "nix-shell": Wrapper(text="--run --command", skip=99),
+    "guix": Wrapper(after="shell environment", skip=99), "npm": Wrapper(after="exec x", text="-c --call"),
+    "gcloud": Wrapper(after="ssh", text="--command -c", skip=99), "heroku": Wrapper(after="run run:detached", values="-a --app", joined=True),
+    "fly": Wrapper(after="console", text="-C --command", skip=99), "flyctl": Wrapper(after="console", text="-C --command", skip=99),
+    "uvx": Wrapper(values="--from --with -p --python"), "pipx": Wrapper(after="run", values="--spec --python"),
     "screen": Wrapper(values="-S -t -c -e -h -s -p -T -x -r"),
-    "adb": Wrapper(after="shell", values="-s", joined=True), "ld.so": _NONE, "ld-linux-x86-64.so.2": _NONE, "pssh": Wrapper(skip=99),
+    "adb": Wrapper(after="shell", values="-s", joined=True), "ld.so": _NONE, "ld-linux-x86-64.so.2": _NONE,
     "at": Wrapper(skip=99), "catchsegv": _NONE, "ts": Wrapper(skip=99), "aa-exec": Wrapper(values="-p"), "runcon": Wrapper(skip=1),
     "launchctl": Wrapper(after="asuser bsexec", skip=1), "choom": Wrapper(values="-n"), "pidstat": Wrapper(values="-e", skip=99),
     "xdotool": Wrapper(after="exec"), "toybox": _NONE, "busybox": _NONE, "cpulimit-all": _NONE, "schroot": Wrapper(values="-c -u -d"),
 }  # fmt: skip
 """What each wrapper's options are; a name that is missing here runs nothing else that we know of."""
 
+SOUGHT: Final = names(
+    "bwrap proot watchexec nix pssh pdsh parallel-ssh parallel-rsync fab clush dsh arch-chroot systemd-nspawn toolbox distrobox flatpak apptainer singularity"
+)
+MATTER: Final = names(
+    "rm dd mkfs mkfs.ext4 mkfs.xfs shred wipefs chmod chown mv cp tee truncate find git kill reboot shutdown poweroff halt curl wget"
+    " make npm pip apt apt-get systemctl"
+)
 ALIASES: Final = {
     "podman": "docker", "nerdctl": "docker", "oc": "kubectl", "k3s": "kubectl", "remsh": "rsh", "gxargs": "xargs",
     "gnice": "nice", "gnohup": "nohup", "genv": "env", "gstdbuf": "stdbuf", "batch": "at", "docker-compose": "docker",
 }  # fmt: skip
-SHELLS: Final = frozenset(
-    [
-        "sh",
-        "bash",
-        "dash",
-        "zsh",
-        "ksh",
-        "mksh",
-        "ash",
-        "fish",
-        "tcsh",
-        "csh",
-        "rbash",
-        "rksh",
-        "lksh",
-        "yash",
-        "osh",
-        "nu",
-        "elvish",
-    ]
-)
+SHELLS: Final = names("sh bash dash zsh ksh mksh ash fish tcsh csh rbash rksh lksh yash osh nu elvish")
 LANGUAGES: Final = {
     "python": "-c", "pypy": "-c", "perl": "-e -E -ne -pe -le -lne -ane", "ruby": "-e", "node": "-e -p --eval --print -pe",
     "nodejs": "-e -p --eval", "deno": "eval", "bun": "-e --eval eval", "php": "-r -B -R -E", "lua": "-e", "luajit": "-e",

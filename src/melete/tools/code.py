@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from melete.core.errors import EnvironmentFailure
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.ports import RunningProcess
 from melete.core.tool import Output, Tool, ToolContext, ToolError, tool
 from melete.security.commands import judge_code
+from melete.security.network import code_reaches
 from melete.tools.exits import HINTS, exit_code
 from melete.tools.group import Group
 from melete.tools.shell import shell_of
@@ -41,10 +42,11 @@ NOT_FOUND = (126, 127)
 
 def _judge(arguments: Any, where: Whereabouts) -> Verdict:
     """Shell commands in the code are judged as `terminal` judges them; what Python does by itself is not seen."""
-    return judge_code(arguments.code, contained=where.contained)
+    verdict = judge_code(arguments.code, contained=where.contained)
+    return structs.replace(verdict, sends=verdict.verdict == "allow" and code_reaches(arguments.code))
 
 
-@tool(effect="outside", limit=100_000, deadline=SECONDS + 60, judge=_judge)
+@tool(effect="outside", limit=100_000, deadline=SECONDS + 60, enclosed=True, judge=_judge)
 async def execute_code(ctx: ToolContext, *, code: str) -> Output:
     """Run Python in the working folder. Your tools are functions there (`from melete_tools import read_file, terminal`), with
     the same parameters; each returns its result as a dict or raises ToolError. Only what the code prints comes back. Use
@@ -68,7 +70,7 @@ async def execute_code(ctx: ToolContext, *, code: str) -> Output:
     finally:
         if program.code is None:
             await process.kill()
-    return _result(program, late=late)
+    return structs.replace(_result(program, late=late), taint="web" if code_reaches(code) else "tool")
 
 
 def _result(program: "Program", *, late: bool) -> Output:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from melete.core.ports import Environment
 from melete.core.tool import ToolContext, ToolError, tool
 from melete.tools import fuzzy, patchtext
-from melete.tools.known import allow, changed, seen
+from melete.tools.known import allow, changed, need_secrets, seen
 from melete.tools.text import TextFile, need_file, parse, problem, readable
 
 LONGEST_DIFF = 6_000
@@ -34,7 +34,7 @@ class Planned(Struct, frozen=True, kw_only=True):
     removed: int = 0
 
 
-@tool(effect="write", limit=100_000)
+@tool(effect="write", limit=100_000, enclosed=True)
 async def patch(
     ctx: ToolContext,
     *,
@@ -73,6 +73,9 @@ async def patch(
 
 async def _done(ctx: ToolContext, planned: Sequence[Planned]) -> dict[str, Any]:
     """Carry it out; what the model knew it knows on, and a note names the files that somebody changed since it read them."""
+    for plan in planned:
+        if plan.before is not None and plan.data is not None:
+            need_secrets(plan.path, before=plan.before, data=plan.data)
     before = {plan.path: await ctx.env.stat(plan.path) for plan in planned}
     since = {path: changed(ctx, path, stat) if stat else False for path, stat in before.items()}
     await _carry_out(ctx.env, planned)

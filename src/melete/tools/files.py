@@ -5,11 +5,10 @@ import codecs
 from typing import Any
 
 from melete.core.message import Image
-from melete.core.ports import Environment
 from melete.core.tool import Output, ToolContext, ToolError, tool
 from melete.tools.edit import patch
 from melete.tools.group import Group
-from melete.tools.known import allow, need_read, seen
+from melete.tools.known import TAKEN_OUT, allow, need_read, need_secrets, seen, taint_of, wrote
 from melete.tools.search import search_files
 from melete.tools.text import SNIFF, describe, image_type, need_file, problem, readable
 
@@ -112,7 +111,7 @@ async def read_file(ctx: ToolContext, *, path: str, offset: int = 1, limit: int 
     try:
         block = await ctx.env.read(path, limit=BLOCK)
         if image_type(block):
-            return await _picture(ctx.env, path, size)
+            return await _picture(ctx, path, size)
         if b"\0" in block[:SNIFF]:
             raise ToolError(f"{readable(path)} is a binary file", size=size, type=describe(block))
         bom = block.startswith(codecs.BOM_UTF8)
@@ -126,7 +125,8 @@ async def read_file(ctx: ToolContext, *, path: str, offset: int = 1, limit: int 
         raise problem(error, path) from error
     if len(block) < BLOCK:
         page.finish()
-    return Output(fields=_page(page, offset, counted=len(block) < BLOCK, size=size, bom=bom))
+    fields = _page(page, offset, counted=len(block) < BLOCK, size=size, bom=bom)
+    return Output(fields=fields, taint=taint_of(ctx, path), source=readable(path))
 
 
 def _page(page: Page, offset: int, *, counted: bool, size: int, bom: bool) -> dict[str, Any]:
@@ -150,15 +150,16 @@ def _page(page: Page, offset: int, *, counted: bool, size: int, bom: bool) -> di
     return fields
 
 
-async def _picture(env: Environment, path: str, size: int) -> Output:
+async def _picture(ctx: ToolContext, path: str, size: int) -> Output:
     if size > LARGEST_IMAGE:
         raise ToolError(f"{readable(path)} is a picture of {size} bytes; make it smaller than {LARGEST_IMAGE} first")
-    data = await env.read(path)
-    image = Image(media_type=image_type(data), data=base64.b64encode(data).decode(), taint="tool")
-    return Output(fields={"success": True, "image": image.media_type, "size": len(data)}, images=(image,))
+    data, taint = await ctx.env.read(path), taint_of(ctx, path)
+    image = Image(media_type=image_type(data), data=base64.b64encode(data).decode(), taint=taint)
+    fields = {"success": True, "image": image.media_type, "size": len(data)}
+    return Output(fields=fields, images=(image,), taint=taint, source=readable(path))
 
 
-@tool(effect="write", limit=100_000)
+@tool(effect="write", limit=100_000, enclosed=True)
 async def write_file(ctx: ToolContext, *, path: str, content: str) -> dict[str, Any]:
     """Write a whole file; folders are made. One that exists is replaced once it was read. To change a part use patch."""
     if not path:
@@ -171,8 +172,11 @@ async def write_file(ctx: ToolContext, *, path: str, content: str) -> dict[str, 
             await need_file(ctx.env, path)
         if before is not None and not (before.size == len(data) and await ctx.env.read(path) == data):
             need_read(ctx, path, before)
+            if TAKEN_OUT in data:
+                need_secrets(path, before=await ctx.env.read(path), data=data)
         await ctx.env.write(path, data)
         seen(ctx, path, await ctx.env.stat(path))
+        wrote(ctx, path)
     except UnicodeEncodeError as error:
         raise ToolError(f"content holds half a character at {error.start}; nothing was written") from error
     except (OSError, ValueError) as error:

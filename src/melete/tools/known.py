@@ -1,13 +1,24 @@
 """What the file tools know of a session's files: which may not be touched, and which were read and have not changed since."""
 
+import os
 import posixpath
 from collections.abc import Callable
 
 from melete.core.environment import FileStat
+from melete.core.message import Taint
 from melete.core.policy import Verdict
 from melete.core.tool import ToolContext, ToolError
+from melete.security.paths import within
+from melete.security.taint import taint_of_spilled
 from melete.tools.text import readable
 
+WRITTEN = "files.written"
+"""The key of `ToolContext.state`: the paths that the model has written whole."""
+SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/proc", "/sys", "/dev")
+"""Where the machine's own texts lie, which nobody writes who is not its administrator."""
+BESIDE = "/usr/local"
+TAKEN_OUT = b"[redacted:"
+"""How what stands in place of a secret begins."""
 READ = "files.read"
 """The key of `ToolContext.state`: path → what the file was like when the model last saw or wrote it."""
 Stamp = tuple[int, float]
@@ -32,6 +43,34 @@ def allowed(ctx: ToolContext, path: str) -> bool:
 def _verdict(ctx: ToolContext, path: str, *, write: bool) -> Verdict:
     judge: Callable[..., Verdict] | None = getattr(ctx.env, "judge_file", None)
     return Verdict() if judge is None or not path or "\0" in path else judge(path, write=write)
+
+
+def taint_of(ctx: ToolContext, path: str) -> Taint:
+    """Where a file's text comes from, as far as trust goes: what lies outside the workspace may be anybody's.
+
+    The workspace, the system's own files, what the model itself has written, and what the session kept of its results are not.
+    """
+    real, base, private = _real(ctx, path)
+    if f"/spill/{ctx.session.ref.id}/" in real:
+        return taint_of_spilled(posixpath.basename(real))
+    own = within(real, base) or _key(ctx, path) in ctx.state.get(WRITTEN, ()) or (private and within(real, "/tmp"))  # noqa: S108 - its own
+    system = any(within(real, folder) for folder in SYSTEM) and not within(real, BESIDE)
+    return "tool" if own or system else "import"
+
+
+def _real(ctx: ToolContext, path: str) -> tuple[str, str, bool]:
+    """A file and the working folder, links followed where they can be, and whether temporary files there are the session's own."""
+    on_host: Callable[[str], str] | None = getattr(ctx.env, "on_host", None)
+    here = on_host(path) if on_host and "\0" not in path else ""
+    if on_host and here:
+        private = bool(getattr(ctx.env, "contained", False))
+        return os.path.realpath(here), os.path.realpath(on_host(ctx.env.cwd)), private
+    return path if path.startswith("~") else _key(ctx, path), ctx.env.cwd, on_host is not None
+
+
+def wrote(ctx: ToolContext, path: str) -> None:
+    """Remember that the model has written the whole file."""
+    ctx.state.setdefault(WRITTEN, set()).add(_key(ctx, path))
 
 
 def seen(ctx: ToolContext, path: str, stat: FileStat | None) -> None:
@@ -59,6 +98,15 @@ def need_read(ctx: ToolContext, path: str, stat: FileStat) -> None:
         f"{readable(path)} {why}; nothing was written. Read it first, then write it whole or change a part of it with patch",
         size=stat.size,
     )
+
+
+def need_secrets(path: str, *, before: bytes, data: bytes) -> None:
+    """Raise ToolError for a text that has marks where the file has secrets: those were taken out of what the model has read."""
+    if data.count(TAKEN_OUT) > before.count(TAKEN_OUT):
+        raise ToolError(
+            f"{readable(path)} would get {TAKEN_OUT.decode()}…] in place of a secret, which you cannot see; nothing was written."
+            " Change other parts of it with patch"
+        )
 
 
 def _known(ctx: ToolContext) -> dict[str, Stamp]:

@@ -3,11 +3,15 @@
 import asyncio
 from typing import Any, Literal
 
+from msgspec import structs
+
 from melete.core.errors import EnvironmentFailure
+from melete.core.message import Taint
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.ports import ProcessInfo
-from melete.core.tool import ToolContext, ToolError, tool
+from melete.core.tool import Output, ToolContext, ToolError, tool
 from melete.security.commands import judge_command
+from melete.security.network import brings, reaches
 from melete.tools.text import clean_output
 
 LONGEST = 600
@@ -16,13 +20,19 @@ Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "clos
 
 
 def _judge(arguments: Any, where: Whereabouts) -> Verdict:
-    """What is written to a process may be a command: there may be a shell behind it."""
+    """What is written to a process may be a command, or code: there may be a shell behind it, or another language."""
     if arguments.action not in ("write", "submit"):
         return Verdict(reads=True)
-    return judge_command(arguments.data, cwd=where.cwd, home=where.home, contained=where.contained)
+    verdict = judge_command(arguments.data, cwd=where.cwd, home=where.home, contained=where.contained)
+    return structs.replace(verdict, reads=False, sends=verdict.verdict == "allow" and reaches(arguments.data))
 
 
-@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, judge=_judge)
+def taint_of_command(command: str) -> Taint:
+    """Where the output of a command comes from: from outside if it prints what a network brings."""
+    return "web" if brings(command) else "tool"
+
+
+@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, enclosed=True, judge=_judge)
 async def process(
     ctx: ToolContext,
     *,
@@ -32,28 +42,29 @@ async def process(
     timeout: int = 60,
     offset: int = 0,
     limit: int = 200,
-) -> dict[str, Any]:
+) -> Output:
     """Background processes: list; poll (status and new output); log (limit lines from line offset,
     the last ones without offset); wait (for its end, up to timeout seconds); kill;
     write data to its input; submit (write and Enter); close (its input)."""
     if action == "list":
-        return {"success": True, "processes": [_shown(info) for info in ctx.processes.list()]}
+        return Output(fields={"success": True, "processes": [_shown(info) for info in ctx.processes.list()]})
     if not session_id:
         raise ToolError(f"{action} needs session_id", known=[info.id for info in ctx.processes.list()])
     if action in ("write", "submit", "close"):
-        return await _feed(ctx, action, session_id, data)
-    if action == "log":
-        return {"success": True, **_shown(ctx.processes.get(session_id)), **_log(ctx, session_id, offset, limit)}
+        return Output(fields=await _feed(ctx, action, session_id, data))
     info = ctx.processes.get(session_id)
+    if action == "log":
+        fields = {"success": True, **_shown(info), **_log(ctx, session_id, offset, limit)}
+        return Output(fields=fields, taint=taint_of_command(info.command))
     if action == "wait":
         info = await ctx.processes.wait(session_id, timeout=min(max(timeout, 0), LONGEST))
     elif action == "kill":
         info = await ctx.processes.kill(session_id)
     text, lost = ctx.processes.output(session_id, new=True)
-    result = {"success": True, **_shown(info), "output": clean_output(text.encode())}
+    fields = {"success": True, **_shown(info), "output": clean_output(text.encode())}
     if action == "wait" and info.status == "running":
-        result["timed_out"] = True
-    return result | ({"dropped": lost} if lost else {})
+        fields["timed_out"] = True
+    return Output(fields=fields | ({"dropped": lost} if lost else {}), taint=taint_of_command(info.command))
 
 
 async def _feed(ctx: ToolContext, action: str, name: str, data: str) -> dict[str, Any]:

@@ -5,10 +5,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from melete.core.tool import ToolContext, ToolError, tool
+from melete.core.tool import Output, ToolContext, ToolError, tool
 from melete.tools import grep, ripgrep
 from melete.tools.found import Found, Wanted
-from melete.tools.known import allow, allowed
+from melete.tools.known import allow, allowed, taint_of
 from melete.tools.text import missing, problem, readable
 
 LONGEST_LINE = 500
@@ -28,7 +28,7 @@ async def search_files(
     offset: int = 0,
     output_mode: Mode = "content",
     context: int = 0,
-) -> dict[str, Any]:
+) -> Output:
     """Search below path. target content: a regular expression in file contents, lines as `12:match` or
     `12-context` under their file. target files: names that fit the glob in pattern. Hidden files are
     searched, .git and what .gitignore names are not."""
@@ -37,8 +37,11 @@ async def search_files(
     limit, offset = min(max(limit, 1), MOST), max(offset, 0)
     allow(ctx, path or ".")
     folder, name = await _place(ctx, path or ".")
+    taint = taint_of(ctx, path or ".")
     if target == "files":
-        return await _by_name(ctx, folder, name, pattern, file_glob=file_glob, page=slice(offset, offset + limit))
+        page = slice(offset, offset + limit)
+        fields = await _by_name(ctx, folder, name, pattern, file_glob=file_glob, page=page)
+        return Output(fields=fields, taint=taint, source=readable(path))
     most = {"content": offset + limit + 1, "files_only": 1, "count": sys.maxsize}[output_mode]
     context = min(max(context, 0), 20) if output_mode == "content" else 0
     wanted = Wanted(pattern=pattern, glob=file_glob, context=context, most=most, counts=output_mode == "count")
@@ -48,8 +51,10 @@ async def search_files(
     base = "" if path in ("", ".", "./") else path if not name else posixpath.dirname(path)
     found = [Found(path=posixpath.join(base, f.path), number=f.number, text=f.text, match=f.match) for f in found]
     if output_mode == "content":
-        return _lines(found, offset, limit, context)
-    return _files(found, offset, limit, counted=output_mode == "count")
+        fields = _lines(found, offset, limit, context)
+    else:
+        fields = _files(found, offset, limit, counted=output_mode == "count")
+    return Output(fields=fields, taint=taint, source=readable(path))
 
 
 async def _place(ctx: ToolContext, path: str) -> tuple[str, str]:

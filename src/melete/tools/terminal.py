@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
+from msgspec import structs
+
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.tool import Act, Output, ToolContext, ToolError, tool
 from melete.security.commands import judge_command
+from melete.security.network import reaches
 from melete.tools.exits import HINTS, exit_code
 from melete.tools.group import Group
-from melete.tools.process import process
+from melete.tools.process import process, taint_of_command
 from melete.tools.shell import Ran, shell_of
 from melete.tools.text import clean_output
 
@@ -23,7 +26,8 @@ SUDO = "sudo wants a password and nobody can type one here: do it without sudo, 
 
 
 def _judge(arguments: Any, where: Whereabouts) -> Verdict:
-    return judge_command(arguments.command, cwd=where.cwd, home=where.home, contained=where.contained)
+    verdict = judge_command(arguments.command, cwd=where.cwd, home=where.home, contained=where.contained)
+    return structs.replace(verdict, sends=verdict.verdict == "allow" and reaches(arguments.command))
 
 
 def _act(ctx: ToolContext, arguments: Any) -> Act:
@@ -36,7 +40,7 @@ def _act(ctx: ToolContext, arguments: Any) -> Act:
     return Act(command=arguments.command, argument="command", cwd=cwd, probe=probe)
 
 
-@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, judge=_judge, act=_act)
+@tool(effect="outside", limit=100_000, deadline=LONGEST + 60, enclosed=True, judge=_judge, act=_act)
 async def terminal(
     ctx: ToolContext,
     *,
@@ -67,10 +71,12 @@ async def terminal(
         return await _background(
             ctx, command, workdir=workdir, pty=pty, notify=notify_on_complete, watch=watch_patterns
         )
-    if pty:
-        return await _on_terminal(ctx, command, workdir=workdir, timeout=max(timeout, 1))
     seconds = max(timeout, 1)
-    return _result(await shell_of(ctx).run(ctx.env, command, workdir=workdir, timeout=seconds), seconds)
+    if pty:
+        output = await _on_terminal(ctx, command, workdir=workdir, timeout=seconds)
+    else:
+        output = _result(await shell_of(ctx).run(ctx.env, command, workdir=workdir, timeout=seconds), seconds)
+    return structs.replace(output, taint=taint_of_command(command))
 
 
 async def _need_folder(ctx: ToolContext, workdir: str) -> None:

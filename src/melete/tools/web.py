@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from melete.core.plugin import Lazy
 from melete.core.ports import Fetched, Fetcher, WebSearch
 from melete.core.tool import Output, Tool, ToolContext, ToolError, tool
+from melete.security.taint import spilled_name
 
 if TYPE_CHECKING:
     from melete.tools.web_text import Page
@@ -30,7 +31,7 @@ Open = Callable[[], Fetcher]
 def web_extract(fetch: Open | None, *, limit: int, timeout: float) -> Tool:
     """The tool `web_extract` over a client, which is opened when it is first needed; without one it only shows its schema."""
 
-    @tool(name="web_extract", parallel=True, limit=100_000, deadline=120.0)
+    @tool(name="web_extract", parallel=True, limit=100_000, deadline=120.0, reaches=_reached)
     async def extract(ctx: ToolContext, *, urls: list[str], char_limit: int = 0) -> Output:
         """Read web pages and PDFs as Markdown, several at once. char_limit: most characters of each."""
         wanted = list(dict.fromkeys(url.strip() for url in urls if url.strip()))
@@ -69,6 +70,10 @@ def web_search(search: WebSearch | None) -> Tool:
         return Output(fields={"success": True, "source": search.name, "results": rows, **none}, taint="web")
 
     return find
+
+
+def _reached(arguments: Any) -> Sequence[str]:
+    return [url.strip() for url in arguments.urls]
 
 
 class WebTools:
@@ -120,6 +125,6 @@ async def _shown(
     if read.note:
         row["note"] = read.note
     if len(read.text) > most:
-        path = await ctx.store.spill(ctx.session.ref, f"{ctx.call_id}-{number}-page.md", read.text)
+        path = await ctx.spill(spilled_name(f"{ctx.call_id}-{number}-page.md", "web"), read.text)
         row["more"] = f"{most} of {len(read.text)} characters; all of it is in {path}"
     return row

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from melete.agent.sealing import look, named, seal
+from melete.agent.sealing import look, named, seal, unseal
 from melete.core.environment import Place
 from melete.core.tool import Act
 from melete.environments.local import LocalEnvironment
@@ -54,14 +54,70 @@ def test_a_script_that_is_changed_afterwards_runs_as_it_was(tmp_path: Path) -> N
         try:
             for command in ("./x.sh one", "bash x.sh two", "sh ./x.sh three | cat"):
                 script.write_text("#!/bin/sh\necho approved $1\n")
-                text = await seal(env, await look(env, acting(env, shell, command, tmp_path)))
+                ready = await seal(env, await look(env, acting(env, shell, command, tmp_path)))
                 script.write_text("#!/bin/sh\necho swapped $1\n")
-                said.append((await shell.run(env, text, timeout=30)).done.output.decode())
+                said.append((await shell.run(env, ready.text, timeout=30)).done.output.decode())
+                assert not ready.beside
         finally:
             await env.aclose()
         return said
 
     assert asyncio.run(main()) == ["approved one\n", "approved two\n", "approved three\n"]
+
+
+SCRIPTS = {
+    "python3 sub/go.py": (
+        "sub/go.py", "import near\nprint(near.word, __file__.rpartition('/')[0])\n", "sub/near.py", "word = 'hi'\n"
+    ),
+    "bash sub/go.sh": (
+        "sub/go.sh", '. "$(dirname "$0")/near"; echo "$word" "$(cd "$(dirname "$0")" && pwd -P)"\n', "sub/near", "word=hi\n"
+    ),
+    "cd sub && ./go": (
+        "sub/go", '#!/usr/bin/env bash\n. "${BASH_SOURCE[0]%/*}/near"; echo "$word" "$PWD"\n', "sub/near", "word=hi\n"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command", SCRIPTS)
+def test_a_script_finds_what_lies_beside_it_and_nothing_is_left(tmp_path: Path, command: str) -> None:
+    name, text, near, beside = SCRIPTS[command]
+    (tmp_path / "sub").mkdir()
+    script = tmp_path / name
+    (tmp_path / near).write_text(beside)
+
+    async def main(*, detached: bool) -> str:
+        script.write_text(text)
+        script.chmod(0o755)
+        env, shell = LocalEnvironment(place(tmp_path)), Shell()
+        try:
+            ready = await seal(env, await look(env, acting(env, shell, command, tmp_path)), detached=detached)
+            script.write_text("exit 3")
+            if detached:
+                said = (await env.exec(["bash", "-c", ready.text], timeout=30)).output.decode()
+            else:
+                said = (await shell.run(env, ready.text, timeout=30)).done.output.decode()
+            await unseal(env, ready)
+        finally:
+            await env.aclose()
+        return said
+
+    for detached in (False, True):
+        assert asyncio.run(main(detached=detached)) == f"hi {tmp_path / 'sub'}\n"
+        assert not [*(tmp_path / "sub").glob(".sealed-*")]
+
+
+def test_where_everybody_may_write_the_copy_lies_apart(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("print(1)")
+    tmp_path.chmod(0o777)
+
+    async def main() -> tuple[str, ...]:
+        env, shell = LocalEnvironment(place(tmp_path)), Shell()
+        try:
+            return (await seal(env, await look(env, acting(env, shell, "python3 x.py", tmp_path)))).beside
+        finally:
+            await env.aclose()
+
+    assert asyncio.run(main()) == ()
 
 
 def test_a_folder_that_is_another_one_runs_nothing(tmp_path: Path) -> None:
@@ -73,7 +129,7 @@ def test_a_folder_that_is_another_one_runs_nothing(tmp_path: Path) -> None:
     async def main() -> tuple[str, str]:
         env, shell = LocalEnvironment(place(tmp_path)), Shell()
         try:
-            text = await seal(env, await look(env, acting(env, shell, "touch ran", link)))
+            text = (await seal(env, await look(env, acting(env, shell, "touch ran", link)))).text
             good = (await shell.run(env, text, workdir=str(link), timeout=30)).done.output.decode()
             link.unlink()
             link.symlink_to("bad")

@@ -79,7 +79,7 @@ def test_a_session_searches_where_a_server_is_named_and_its_results_are_marked(t
         async with server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             async with talk(model, tmp_path / "work", settings={"web.search_url": url}) as here:
-                await here.say("Look it up, and read this server.")
+                await here.say("Look it up, and read http://127.0.0.1/ then.")
                 found, read = await here.results()
                 assert [fact.result.taint for fact in await here.facts(ToolEnded)] == ["web", "web"]
                 assert found["results"] == [{"title": "T", "url": "https://one.example/", "snippet": "C"}]

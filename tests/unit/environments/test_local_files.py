@@ -115,3 +115,36 @@ def test_a_tilde_is_the_home_of_the_environment(tmp_path: Path) -> None:
         assert (tmp_path / "home" / "notes").read_bytes() == b"x"
 
     asyncio.run(main())
+
+
+def test_a_link_that_is_changed_after_it_was_judged_leads_nowhere(tmp_path: Path) -> None:
+    """What is open is judged: whatever a link said before, keys are not read, and what runs at login is not written."""
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("key")
+    (home / ".bashrc").write_text("mine")
+
+    async def main() -> None:
+        env = LocalEnvironment(Place(cwd=str(home / "work"), variables={"HOME": str(home)}))
+        try:
+            await env.write("plain", b"x")
+            for name, target in (("keys", "../.ssh"), ("rc", "../.bashrc"), ("up", "..")):
+                (home / "work" / name).symlink_to(target)
+            for path in ("keys/id", "../.ssh/id", "up/.ssh/id"):
+                with pytest.raises(PermissionError, match="it holds keys"):
+                    await env.read(path)
+            for path in ("rc", "up/.bashrc", "keys/new"):
+                with pytest.raises(PermissionError):
+                    await env.write(path, b"theirs")
+            with pytest.raises(PermissionError):
+                await env.rename("plain", "up/.bashrc")
+            with pytest.raises(PermissionError):
+                await env.remove("up/.bashrc")
+            await env.remove("rc")  # the link, not what it names
+        finally:
+            await env.aclose()
+
+    asyncio.run(main())
+    assert (home / ".bashrc").read_text() == "mine"
+    assert sorted(path.name for path in (home / "work").iterdir()) == ["keys", "plain", "up"]
+    assert [path.name for path in (home / ".ssh").iterdir()] == ["id"]

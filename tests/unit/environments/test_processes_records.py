@@ -52,7 +52,7 @@ class Told:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    async def tell(self, text: str, *, now: bool = True) -> str:
+    async def tell(self, text: str, *, now: bool = True, outside: bool = False) -> str:
         """Take a message in that asks for no run."""
         assert not now
         self.texts.append(text)

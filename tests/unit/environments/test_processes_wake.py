@@ -20,13 +20,15 @@ class Session:
 
     def __init__(self) -> None:
         self.told: list[str] = []
+        self.outside: list[bool] = []
         self.back: list[str] = []
         self.more = asyncio.Event()
 
-    async def tell(self, text: str, *, now: bool = True) -> str:
+    async def tell(self, text: str, *, now: bool = True, outside: bool = False) -> str:
         """Take a message in."""
         assert now
         self.told.append(text)
+        self.outside.append(outside)
         self.more.set()
         return f"message {len(self.told)}"
 
@@ -69,6 +71,16 @@ def test_its_end_is_told_with_the_end_of_its_output(tmp_path: Path) -> None:
             await asyncio.sleep(0.01)
 
     assert len(with_session(tmp_path, test)) == 1
+
+
+def test_what_a_network_brought_is_told_as_such(tmp_path: Path) -> None:
+    async def test(processes: Background, session: Session) -> None:
+        for command in ("curl -s file:///dev/null", "true"):
+            await processes.start(command, notify=True)
+            await session.next()
+        assert session.outside == [True, False]
+
+    with_session(tmp_path, test)
 
 
 def test_nothing_is_told_of_an_end_that_was_seen_or_wanted(tmp_path: Path) -> None:

@@ -146,3 +146,24 @@ def test_work_grows_with_the_text_and_not_faster(piece: str) -> None:
         return seen
 
     assert steps(2_000) <= 2.5 * steps(1_000) + 200
+
+
+def test_what_somebody_typed_and_public_names_stay() -> None:
+    for text in (
+        "see glpat-aaaaaBcd55555xYzq",
+        "publicKeyToken=b77a5c561934e089, Culture=neutral",
+        "0192f3a4-5b6c-7d8e-9f01-23456789abcd",
+    ):
+        assert without_shapes(text) == text
+
+
+def test_what_begins_with_a_uuid_is_seen_all_the_same() -> None:
+    one, other = "0192f3a4-5b6c-7d8e-9f01-23456789abcd", "8f14e45f-ceea-467f-a8d2-1b6e9c0d5a73"
+    hook = (
+        f"https://x.webhook.office.com/webhookb2/{one}@{other}/IncomingWebhook/5f2a9c81d07e46b3a1f8c2e9d4b6075a/{one}"
+    )
+    assert "[redacted:" in without_shapes(hook)
+
+
+def test_what_holds_nothing_but_hexadecimal_behind_its_prefix_is_seen() -> None:
+    assert without_shapes(f"v1.0-{'0f3a9b1c' * 3}-{'4e8d2c7b6a' * 12}") == "[redacted:cloudflare]"

@@ -1,12 +1,15 @@
 """Text from outside: its frame cannot be closed from within, and the conversation knows where it came from."""
 
 import json
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from melete.core.message import Message, Origin, Text, ToolCall, ToolResult
-from melete.security.taint import harmless, marked, sources
+from melete.core.tool import ToolContext, tool
+from melete.security.taint import harmless, marked, sources, spilled_name, taint_of_spilled
 
 
 def framed(text: str, call: str = "c1") -> dict[str, str]:
@@ -43,11 +46,27 @@ def test_sources_are_those_in_view() -> None:
     )
 
 
+@tool()
+async def look(ctx: ToolContext) -> dict[str, Any]:
+    """Looks."""
+    return {}
+
+
 def test_only_reading_and_what_walls_keep_in_is_harmless() -> None:
-    assert harmless("read", command=False, contained=False, offline=False)
-    assert harmless("write", command=False, contained=True, offline=False)
-    assert harmless("outside", command=True, contained=True, offline=True)
-    assert not harmless("outside", command=False, contained=True, offline=True)
-    assert not harmless("outside", command=True, contained=True, offline=False)
-    assert not harmless("outside", command=True, contained=False, offline=True)
-    assert not harmless("write", command=False, contained=False, offline=True)
+    note = structs.replace(look, effect="write")
+    write = structs.replace(note, enclosed=True)
+    mail = structs.replace(look, effect="outside")
+    command = structs.replace(mail, enclosed=True)
+    assert harmless(look, contained=False, offline=False)
+    assert harmless(write, contained=True, offline=False)
+    assert harmless(command, contained=True, offline=True)
+    assert not harmless(mail, contained=True, offline=True)
+    assert not harmless(command, contained=True, offline=False)
+    assert not harmless(command, contained=False, offline=True)
+    assert not harmless(note, contained=True, offline=True)
+    assert not harmless(write, contained=False, offline=True)
+
+
+def test_the_rest_of_a_page_keeps_its_taint() -> None:
+    assert taint_of_spilled(spilled_name("7-1-content.txt", "web")) == "web"
+    assert taint_of_spilled(spilled_name("7-1-output.txt", "tool")) == "tool"

@@ -19,7 +19,7 @@ STEERING = [
 ]  # fmt: skip
 ORDINARY = [
     "Run the tests before you commit, and never push to main.", "The assistant director ignored the previous draft.",
-    "Do not tell the user interface team yet.", "<!-- TODO: update the badge -->", "![build](https://ci.test/badge?branch=main)",
+    "Do not tell the user interface team yet.", "<!-- to do: update the badge -->", "![build](https://ci.test/badge?branch=main)",
     "Please send the invoice by Friday.", "This model must be loaded first.", "Forget-me-nots flower in May. 👩‍🚀 🏴󠁧󠁢󠁥󠁮󠁧󠁿",
     "The system prompt is built in prompt.py.", "Passwords are stored in the vault; rotate the token each month.",
     "You must install Node 22 first.", "ignore_previous = True  # see the docs",

@@ -13,7 +13,7 @@ import msgspec
 from melete.core.environment import Place
 from melete.core.event import Opened, Question
 from melete.core.places import SandboxOptions
-from melete.core.policy import Budget
+from melete.core.policy import Budget, Decision
 from melete.core.ports import Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, Store
 from melete.core.tool import Output, Tool, ToolContext
@@ -42,6 +42,7 @@ class Context:
         self.tool: Tool = todo
         self.tools: Mapping[str, Tool] = {}
         self.arguments: Any = None
+        self.decision: Decision | None = None
         self.state: dict[str, Any] = {}
         self.asked: list[Question] = []
         self.answers: list[str | None] = []
@@ -56,6 +57,9 @@ class Context:
 
     def say(self, progress: str) -> None:
         raise NotImplementedError(f"no tool here says {progress}")
+
+    async def spill(self, name: str, text: str) -> str:
+        return await self.store.spill(self.session.ref, name, text)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotImplementedError(f"no tool here calls {name} with {arguments}")

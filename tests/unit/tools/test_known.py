@@ -8,7 +8,7 @@ from melete.core.tool import ToolError
 from melete.tools.edit import patch
 from melete.tools.files import read_file, write_file
 from melete.tools.search import search_files
-from tests.unit.tools.context import Context, call, within
+from tests.unit.tools.context import Context, call, output, within
 
 
 def test_a_file_is_replaced_once_it_was_read(tmp_path: Path) -> None:
@@ -87,3 +87,59 @@ def test_secrets_are_neither_read_nor_written_nor_searched(tmp_path: Path) -> No
 
     within(tmp_path, test)
     assert not (tmp_path / ".ssh/new").exists()
+
+
+def test_a_mark_does_not_take_the_place_of_a_secret(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("key = real\nport = 1\n")
+
+    async def test(ctx: Context) -> None:
+        await call(read_file, ctx, path="a")
+        with pytest.raises(ToolError, match="in place of a secret"):
+            await call(write_file, ctx, path="a", content="key = [redacted:key]\nport = 2\n")
+        with pytest.raises(ToolError, match="in place of a secret"):
+            await call(patch, ctx, path="a", old_string="key = real", new_string="key = [redacted:key]")
+        await call(patch, ctx, path="a", old_string="port = 1", new_string="port = 2")
+
+    within(tmp_path, test)
+    assert (tmp_path / "a").read_text() == "key = real\nport = 2\n"
+
+
+def test_a_file_outside_the_workspace_may_be_anybodys(tmp_path: Path) -> None:
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    other.mkdir()
+    (other / "notes").write_text("notes")
+    (work / "own").write_text("notes")
+    (work / "link").symlink_to("../other")
+    picture = b"\x89PNG\r\n\x1a\n" + bytes(16)
+    (other / "a.png").write_bytes(picture)
+
+    async def test(ctx: Context) -> None:
+        taints = {
+            path: (await output(read_file, ctx, path=path)).taint
+            for path in ("own", str(other / "notes"), "../other/notes", "link/notes", "link/a.png", "/etc/passwd")
+        }
+        assert taints == {
+            "own": "tool", str(other / "notes"): "import", "../other/notes": "import", "link/notes": "import",
+            "link/a.png": "import", "/etc/passwd": "tool",
+        }  # fmt: skip
+        assert (await output(read_file, ctx, path="link/a.png")).images[0].taint == "import"
+        await call(write_file, ctx, path="../other/mine", content="x")
+        assert (await output(read_file, ctx, path="../other/mine")).taint == "tool"
+        assert (await output(search_files, ctx, pattern="notes")).taint == "tool"
+        assert (await output(search_files, ctx, pattern="notes", path="../other")).taint == "import"
+
+    within(work, test)
+
+
+def test_what_was_kept_of_a_page_is_still_from_outside(tmp_path: Path) -> None:
+    async def test(ctx: Context) -> None:
+        folder = tmp_path / "elsewhere" / "spill" / ctx.session.ref.id
+        folder.mkdir(parents=True)
+        for name in ("web-c1-1-page.md.txt", "7-1-output.txt"):
+            (folder / name).write_text("text")
+        assert (await output(read_file, ctx, path=str(folder / "web-c1-1-page.md.txt"))).taint == "web"
+        assert (await output(read_file, ctx, path=str(folder / "7-1-output.txt"))).taint == "tool"
+
+    (tmp_path / "work").mkdir()
+    within(tmp_path / "work", test)

@@ -25,6 +25,7 @@ COMMANDS = {
     "config": "melete.surfaces.cli.config:config",
     "env": "melete.surfaces.cli.env:env",
     "policy": "melete.surfaces.cli.policy:policy",
+    "check": "melete.surfaces.cli.check:check",
     "doctor": "melete.surfaces.cli.doctor:doctor",
     "insights": "melete.surfaces.cli.insights:insights",
     "logs": "melete.surfaces.cli.logs:logs",

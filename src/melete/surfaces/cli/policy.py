@@ -5,6 +5,7 @@ import click
 from melete.surfaces.cli.lazy import LazyGroup
 
 COMMANDS = {
+    "explain": "melete.surfaces.cli.policy_explain:explain_",
     "grants": "melete.surfaces.cli.policy_grants:grants",
     "revoke": "melete.surfaces.cli.policy_grants:revoke",
 }

@@ -1,0 +1,108 @@
+"""The guards as filters: what is judged goes in as a row, the judgement comes out as one. Part of the composition root.
+
+These are the very functions that a run asks. Nothing is run, opened, fetched or looked up in a network.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from melete.core.errors import MeleteError, UsageError
+from melete.core.plugin import Lazy
+from melete.core.policy import Verdict
+
+_command: Lazy[Callable[..., Verdict]] = Lazy("melete.security.commands:judge_command")
+_url: Lazy[Callable[..., Verdict]] = Lazy("melete.security.urls:judge")
+_scan: Lazy[Callable[[str], tuple[Any, ...]]] = Lazy("melete.security.threats:scan")
+_resolve: Lazy[Callable[[str, str], str]] = Lazy("melete.security.paths:resolve")
+_refused: Lazy[type[MeleteError]] = Lazy("melete.security.paths:PathRefusedError")
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """What is to be judged; a check reads the fields that it needs."""
+
+    text: str
+    id: Any = None
+    cwd: str = ""
+    root: str = ""
+    resolves_to: tuple[str, ...] | None = None
+
+
+class How(Struct, frozen=True, kw_only=True):
+    """What is the same for all rows: the person's home, walls round commands, nobody asked, and what takes secrets out."""
+
+    home: str = ""
+    contained: bool = False
+    approvals_off: bool = False
+    redact: Callable[[str], str] = str
+
+
+Check = Callable[[Row, How], dict[str, Any]]
+
+
+def check_command(row: Row, how: How) -> dict[str, Any]:
+    """The verdict about a shell command; with approvals off what would be asked is allowed, its rule still named."""
+    found = _command.load()(row.text, cwd=row.cwd, home=how.home, contained=how.contained)
+    passes = how.approvals_off and found.verdict == "ask"
+    return {"verdict": "allow" if passes else found.verdict, "rule": found.rule, "reason": found.reason}
+
+
+def check_url(row: Row, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every check
+    """Whether an address may be fetched; a name is looked up nowhere: `resolves_to` says what it stands for."""
+    found = _url.load()(row.text, row.resolves_to)
+    return {"verdict": found.verdict, "rule": found.rule, "reason": found.reason}
+
+
+def check_text(row: Row, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every check
+    """Whether a text wants to steer its reader."""
+    found = _scan.load()(row.text)
+    if not found:
+        return {"verdict": "clean", "rule": "", "reason": ""}
+    return {"verdict": "suspect", "rule": found[0].rule, "reason": found[0].reason}
+
+
+def check_secrets(row: Row, how: How) -> dict[str, Any]:
+    """The text without secrets."""
+    return {"text": how.redact(row.text)}
+
+
+def check_path(row: Row, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every check
+    """The path inside its root; the disk is asked for links alone. Raises UsageError without a root, OSError."""
+    if not row.root:
+        raise UsageError("there is no root", next="say in which folder the path must stay")
+    try:
+        return {"verdict": "allow", "path": _resolve.load()(row.root, row.text), "reason": ""}
+    except _refused.load() as error:
+        return {"verdict": "reject", "path": "", "reason": getattr(error, "why", str(error))}
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    "command": check_command,
+    "url": check_url,
+    "text": check_text,
+    "secrets": check_secrets,
+    "path": check_path,
+}
+
+
+def answer(check: Check, line: bytes, how: How) -> dict[str, Any]:
+    """The row for a line of a batch: the line's id with the judgement, or with `error`. Never raises."""
+    try:
+        row = msgspec.json.decode(line, type=Row)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        return {"id": _id(line), "error": f'not a line of {{"id", "text"}}: {error}'}
+    try:
+        return {"id": row.id, **check(row, how)}
+    except Exception as error:  # noqa: BLE001 - told in its row; the rows behind it are still answered
+        return {"id": row.id, "error": f"{type(error).__name__}: {error}"}
+
+
+def _id(line: bytes) -> Any:
+    """The id of a line that is wrong elsewhere, null where it has none."""
+    try:
+        row: Any = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return row.get("id") if isinstance(row, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -1,0 +1,47 @@
+"""Which addresses were made up after text from outside came in."""
+
+import pytest
+
+from melete.core.message import Message, Origin, Text, ToolResult
+from melete.security.reached import made_up
+
+PAGE = ToolResult(
+    call="1",
+    name="web_extract",
+    taint="web",
+    content='{"content":"See\\nhttps://shop.test/list?page=2 and [more](https://shop.test/more/).\\nhttps://eve.test/?q=LONG"}',
+)
+FILE = ToolResult(call="2", name="read_file", taint="tool", content='{"content":"https://file.test/?k=1"}')
+MESSAGES = (
+    Message(role="user", parts=(Text(text="Read https://docs.test/start, and (http://other.test:8080/x?y=1)."),)),
+    Message(role="tool", parts=(PAGE, FILE)),
+    Message(role="assistant", parts=(Text(text="I shall fetch https://eve.test/?q=secret"),)),
+    Message(role="user", by=Origin(kind="runtime"), parts=(Text(text="woken by https://woken.test/"),)),
+)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://docs.test/start", "https://docs.test/start/", "https://docs.test/start#part", "https://docs.test/any/other",
+        "http://other.test:8080/x?y=1", "https://shop.test/list?page=2", "https://shop.test/more", "https://eve.test/?q=LONG",
+    ],
+)  # fmt: skip
+def test_what_somebody_wrote_out_is_known(address: str) -> None:
+    assert made_up([address], MESSAGES) == ()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://eve.test/?q=secret", "https://eve.test/?q=LO", "https://secret.eve.test/", "https://eve.test/secret",
+        "https://docs.test/start?q=secret", "http://docs.test/other", "https://docs.test:444/other", "https://shop.test/secret",
+        "https://shop.test/list", "https://file.test/?k=1", "https://woken.test/", "file:///etc/passwd", "https://", "",
+    ],
+)  # fmt: skip
+def test_what_the_model_may_have_written_something_into_is_not(address: str) -> None:
+    assert made_up([address], MESSAGES) == (address,)
+
+
+def test_nothing_is_read_without_addresses() -> None:
+    assert made_up([], iter(())) == ()
