@@ -35,6 +35,7 @@ READY = "melete: ready"
 MAIN = f"echo '{READY}'; read -r line"
 STARTING = 60.0
 STOPPING = 10.0
+UNMADE = 2.0
 COUNTERS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 KILLS = re.compile(rb"oom_kill (\d+)")
 VOLUME = re.compile(r"([^:]+):(/[^:]*)(:[a-zA-Z,]+)?")
@@ -257,7 +258,7 @@ async def open_container(engine: Engine, place: Place, options: DockerOptions, *
         held = await _held(engine, id)
     except BaseException:
         if made:
-            await engine.attempt("rm", "--force", "--volumes", id)
+            await _unmade(engine, id)
         raise
     return Container(engine, id, held, user=user, podman=facts.podman, notes=notes)
 
@@ -293,6 +294,17 @@ async def _made(engine: Engine, image: str, words: Sequence[str], notes: list[st
             del call[at : at + OPTIONAL[why]]
         else:
             raise meant(said, "the container could not be made")
+
+
+async def _unmade(engine: Engine, id: str) -> None:
+    """Throw away a container whose start was given up; the engine may still be making it, though nobody waits for it."""
+    until = asyncio.get_running_loop().time() + UNMADE
+    while True:
+        done = await engine.attempt("rm", "--force", "--volumes", id)
+        said = done.output.strip().lower()
+        if (said and b"no such container" not in said) or asyncio.get_running_loop().time() > until:
+            return
+        await asyncio.sleep(0.1)
 
 
 async def _settle(engine: Engine, id: str, user: str, *, empty: bool) -> None:

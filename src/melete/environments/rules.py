@@ -211,8 +211,8 @@ class Rules:
         """The rows that change something, shorter paths first."""
         kept: dict[str, Access] = {}
         for path, access in sorted(self.rows.items(), key=lambda row: (row[0].count("/"), row[0])):
-            above: Access = "read"
-            for parent in map(str, Path(path).parents):
+            above, parent = kept.get("/", "read"), path
+            while (parent := os.path.dirname(parent)) != "/":  # noqa: PTH120 - asked often
                 if parent in kept:
                     above = kept[parent]
                     break
@@ -223,7 +223,11 @@ class Rules:
     # ---- small questions ----
 
     def _put(self, path: str, access: Access) -> None:
-        if path != "/" and os.path.lexists(path) and not Path(path).is_symlink():
+        try:
+            mode = os.lstat(path).st_mode
+        except (OSError, ValueError):  # not there, or no name of a file
+            return
+        if path != "/" and not stat.S_ISLNK(mode):
             self.rows[path] = access
 
     def _whole(self, path: str) -> str:
