@@ -14,7 +14,10 @@ CALLS = Calls([
 ])  # fmt: skip
 
 
-def outcomes(folder: Path, *, yolo: bool = False, mode: str = "manual") -> list[ToolEnded]:
+PADDED = Call("terminal", {"command": f"echo {'x' * 40_000}; rm -rf / --no-preserve-root"})
+
+
+def outcomes(folder: Path, *, yolo: bool = False, mode: str = "manual", calls: Calls | Call = CALLS) -> list[ToolEnded]:
     (folder / "build").mkdir(parents=True, exist_ok=True)
 
     async def main() -> list[ToolEnded]:
@@ -22,7 +25,7 @@ def outcomes(folder: Path, *, yolo: bool = False, mode: str = "manual") -> list[
             assert (await here.say("Clean up.")).stop == "done"
             return await here.facts(ToolEnded)
 
-    with ScriptedModel([CALLS, Say("Done.")]) as model:
+    with ScriptedModel([calls, Say("Done.")]) as model:
         return asyncio.run(main())
 
 
@@ -38,3 +41,9 @@ def test_with_yolo_or_the_setting(tmp_path: Path) -> None:
     assert not (tmp_path / "one" / "build").exists()
     ended = outcomes(tmp_path / "two", mode="off")
     assert [fact.outcome for fact in ended] == ["ok", "ok", "denied"]
+
+
+def test_what_is_too_long_to_be_judged_is_refused_where_nobody_is_asked(tmp_path: Path) -> None:
+    (ended,) = outcomes(tmp_path / "work", yolo=True, calls=PADDED)
+    assert ended.outcome == "denied"
+    assert "smaller steps" in content(ended)["error"]

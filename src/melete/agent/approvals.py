@@ -19,7 +19,7 @@ from melete.agent.smart import Smart
 from melete.core.errors import StoreError
 from melete.core.event import Answered, Asked, Question
 from melete.core.message import Origin, ToolCall, ToolResult
-from melete.core.policy import Decision, Grant, Grants, Scope, Verdict, Whereabouts
+from melete.core.policy import UNJUDGED, Decision, Grant, Grants, Scope, Verdict, Whereabouts
 from melete.core.session import InboxMessage, Session
 from melete.core.tool import Act, Go, Refused, ToolContext
 from melete.security.reached import made_up
@@ -245,6 +245,12 @@ class ApprovalGuard:
     async def _decided(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> tuple[Decision, Sealed | None]:
         """Why the call may run, and what of it is to be sealed. Raises Refused."""
         if self._rules.mode == "off":
+            if verdict.rule == UNJUDGED:
+                raise Refused(
+                    f"This cannot be judged whole ({verdict.reason}), and nobody is asked (approvals.mode: off). Do it in smaller "
+                    "steps, or write the text into a file with write_file first.",
+                    _refusal("policy", verdict, digest(_written(ctx))),
+                )
             return Decision(by="off", rule=verdict.rule, digest=digest(_written(ctx))), None
         kind = _kind(ctx, verdict)
         if kind and kind in self._session:
@@ -289,7 +295,7 @@ class ApprovalGuard:
 
     async def _judged_by_model(self, case: Case, ctx: ToolContext) -> Decision | None:
         """The judging model's yes, in mode `smart`; it never speaks about what follows text from outside."""
-        if self._rules.mode != "smart" or not self._smart or case.verdict.rule == AFTER_UNTRUSTED:
+        if self._rules.mode != "smart" or not self._smart or case.verdict.rule in {AFTER_UNTRUSTED, UNJUDGED}:
             return None
         if sources(ctx.session.messages) or self._inner:
             return None

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from melete.core.errors import MeleteError, UsageError
 from melete.core.plugin import Lazy
-from melete.core.policy import Verdict
+from melete.core.policy import UNJUDGED, Verdict
 
 _command: Lazy[Callable[..., Verdict]] = Lazy("melete.security.commands:judge_command")
 _url: Lazy[Callable[..., Verdict]] = Lazy("melete.security.urls:judge")
@@ -43,10 +43,15 @@ Check = Callable[[Row, How], dict[str, Any]]
 
 
 def check_command(row: Row, how: How) -> dict[str, Any]:
-    """The verdict about a shell command; with approvals off what would be asked is allowed, its rule still named."""
+    """The verdict about a shell command; with approvals off what would be asked is allowed, its rule still named.
+
+    What is too much to be judged is then forbidden.
+    """
     found = _command.load()(row.text, cwd=row.cwd, home=how.home, contained=how.contained)
-    passes = how.approvals_off and found.verdict == "ask"
-    return {"verdict": "allow" if passes else found.verdict, "rule": found.rule, "reason": found.reason}
+    verdict = found.verdict
+    if how.approvals_off and verdict == "ask":
+        verdict = "forbid" if found.rule == UNJUDGED else "allow"
+    return {"verdict": verdict, "rule": found.rule, "reason": found.reason}
 
 
 def check_url(row: Row, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every check

@@ -15,7 +15,7 @@ from melete.app.plugins import registry
 from melete.app.settings import Loaded
 from melete.core.environment import Environment
 from melete.core.plugin import Lazy
-from melete.core.policy import Verdict
+from melete.core.policy import UNJUDGED, Verdict
 from melete.core.tool import Tool
 from melete.security.taint import harmless
 from melete.security.visible import visible
@@ -31,6 +31,9 @@ UNKNOWN: Final = "\0"
 UNKNOWN_SHOWN: Final = "⟨?⟩"
 """In the place of what the text does not tell, such as a variable that nobody set in it."""
 NEVER: Final = "Nobody can allow it: no setting, mode, flag or grant."
+UNSEEN: Final = (
+    "It is refused, although questions are switched off (approvals.mode: off): what is forbidden may stand in it."
+)
 ASKED: Final = {
     "manual": "A person is asked first; with nobody there to ask it is refused (approvals.mode: manual).",
     "smart": "A model judges it first, and asks a person unless it finds it harmless (approvals.mode: smart).",
@@ -129,7 +132,7 @@ def _outcome(verdict: Verdict, mode: str, *, after: str) -> tuple[str, ...]:
     if verdict.verdict == "forbid":
         return (NEVER,)
     if verdict.verdict == "ask":
-        return (ASKED[mode],)
+        return (UNSEEN if mode == "off" and verdict.rule == UNJUDGED else ASKED[mode],)
     return (RUNS, after) if after else (RUNS,)
 
 

@@ -1,7 +1,7 @@
 """Limits, budgets and verdicts. Layer 0. (`Guard`, which needs the tool's words, stands in core/tool.py.)"""
 
 from collections.abc import Iterator
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
@@ -50,6 +50,10 @@ class Budget(Protocol):
     def left(self) -> Allowance:
         """What the run may still spend."""
         ...
+
+
+UNJUDGED: Final = "unjudged"
+"""The rule of what was too much to be looked at whole: it may hold what is forbidden, so it passes only if a person says so."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):

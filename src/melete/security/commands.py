@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from melete.core.policy import Verdict
+from melete.core.policy import UNJUDGED, Verdict
+from melete.security.inner import CUTS
 from melete.security.plan import LONGEST, Plan, Program, plan, plan_code
 from melete.security.reading import only_reads
 from melete.security.rules import Rule, Where, fits, named
@@ -45,11 +46,16 @@ def judge_code(code: str, *, language: str = "python", contained: bool = False) 
 def judge_plan(found: Plan, where: Where, *, contained: bool = False) -> Verdict:
     """The verdict about a plan: the gravest rule that fits, and, before nothing fits, what cannot be told."""
     harmless: Rule | None = None
+    cut = next((why for why in found.opaque if why in CUTS), "")
     for rule, program in _candidates(found.programs):
+        if cut and rule.verdict == "ask":
+            break
         if rule.verdict == "ask" and contained and rule.contained:
             harmless = harmless or (rule if fits(rule, program, where) else None)
         elif fits(rule, program, where):
             return Verdict(verdict=rule.verdict, rule=rule.id, reason=rule.reason)
+    if cut:
+        return Verdict(verdict="ask", rule=UNJUDGED, reason=cut)
     if found.opaque:
         return Verdict(verdict="ask", rule=UNDECIDED, reason=found.opaque[0])
     if harmless is not None:

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Final
 
 from melete.security.decode import output
+from melete.security.inner import TOO_LONG, TOO_WORDY
 from melete.security.words import FIELD, UNKNOWN, Word, double_quoted, expanded, plain, unescape, unquoted, words_of
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -46,7 +47,7 @@ class Expander(ABC):
         """The words that a node becomes."""
         found = words_of(self.marked(node))
         if found and found[-1].cut:
-            self.opaque.append("it has too many words to be judged")
+            self.opaque.append(TOO_WORDY)
         return found
 
     def assign(self, name: str, value: str) -> None:
@@ -100,7 +101,7 @@ class Expander(ABC):
 
     def _piece(self, node: Any, *, quoted: bool) -> str:
         if self.spent():
-            self.opaque.append("it is too long to be judged")
+            self.opaque.append(TOO_LONG)
             return UNKNOWN
         self.level += 1
         made = self._read(node, quoted=quoted)

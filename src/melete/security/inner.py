@@ -18,7 +18,14 @@ class Inner(Struct, frozen=True, kw_only=True):
     writes: tuple[str, ...] = ()
 
 
-TOO_MANY: Final = Inner(kind="opaque", text="commands are nested too deeply or are too many")
+TOO_LONG: Final = "it is too long to be judged"
+TOO_DEEP: Final = "commands are nested too deeply or are too many"
+TOO_WORDY: Final = "it has too many words to be judged"
+TOO_OFTEN: Final = "a loop has too many rounds to be judged"
+TOO_FULL: Final = "a program has too many arguments to be judged"
+CUTS: Final = frozenset((TOO_LONG, TOO_DEEP, TOO_WORDY, TOO_OFTEN, TOO_FULL))
+"""Why a part of a text was not looked at: what is forbidden may stand there."""
+TOO_MANY: Final = Inner(kind="opaque", text=TOO_DEEP)
 
 
 def at_most(found: list[Inner], most: int = MOST) -> list[Inner]:

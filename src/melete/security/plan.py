@@ -14,7 +14,7 @@ from msgspec import Struct
 from melete.security.decode import downloaded, output
 from melete.security.expansion import RUNNING_INDEX, Expander
 from melete.security.inline import commands_in
-from melete.security.inner import Inner
+from melete.security.inner import TOO_DEEP, TOO_FULL, TOO_LONG, TOO_OFTEN, Inner
 from melete.security.python import PYTHONS, actions
 from melete.security.syntax import (
     ACTIVE_PARTS,
@@ -102,28 +102,28 @@ class Plan(Struct, frozen=True, kw_only=True):
 def plan(text: str) -> Plan:
     """What the text would run. Never raises; bounded in time by its limits on length, depth and steps."""
     if len(text) > LONGEST:
-        return Plan(opaque=("it is too long to be judged",))
+        return Plan(opaque=(TOO_LONG,))
     planner = _Planner()
     if HIDING.search(text):
         planner.opaque.append("it holds characters that hide or reorder what is shown")
     try:
         planner.text(normalise(text), ())
     except RecursionError:
-        planner.opaque.append("commands are nested too deeply or are too many")
+        planner.opaque.append(TOO_DEEP)
     return planner.plan()
 
 
 def plan_code(code: str, language: str) -> Plan:
     """What inline code would run, as far as its text shows: itself as a program, and the commands in it."""
     if len(code) > LONGEST:
-        return Plan(opaque=("it is too long to be judged",))
+        return Plan(opaque=(TOO_LONG,))
     planner = _Planner()
     found = actions(code) if language in PYTHONS else [Inner(kind="code", text=code, language=language)]
     planner.programs.append(Program(argv=(Word(text=language),), code=found[0].text, language=language))
     try:
         planner.follow(language, found)
     except RecursionError:
-        planner.opaque.append("commands are nested too deeply or are too many")
+        planner.opaque.append(TOO_DEEP)
     return planner.plan()
 
 
@@ -147,14 +147,14 @@ class _Planner(Expander):
     def text(self, source: str, via: tuple[str, ...]) -> str:
         """Follow a shell text; returns what it prints."""
         if self.depth >= DEEPEST or len(self.programs) >= MOST_PROGRAMS or len(source) > LONGEST:
-            self.opaque.append("commands are nested too deeply or are too many")
+            self.opaque.append(TOO_DEEP)
             return UNKNOWN
         before, self.via = self.via, via
         self.depth += 1
         source = prepared(source)
         root = parsed(source)
         if root is None:
-            self.opaque.append("it is too long to be judged")
+            self.opaque.append(TOO_LONG)
         if root is None or root.has_error:
             self._broken(source)
         printed = UNKNOWN if root is None else self.walk(root, "")
@@ -183,7 +183,7 @@ class _Planner(Expander):
     def walk(self, node: Any, stdin: str) -> str:
         """Follow a node of the tree with this input; returns what it prints, NUL when unknown."""
         if self.spent() or len(self.programs) >= MOST_PROGRAMS:
-            self.opaque.append("it is too long to be judged")
+            self.opaque.append(TOO_LONG)
             return UNKNOWN
         self.level += 1
         before = dict(self.variables) if node.type in _BRANCHES and node.parent.type != "list" else None
@@ -290,7 +290,7 @@ class _Planner(Expander):
         name, body = node.child_by_field_name("variable"), node.child_by_field_name("body")
         values = [w.text for c in node.children_by_field_name("value") for w in self.words(c)]
         if len(values) > MOST_ROUNDS:
-            self.opaque.append("a loop has too many rounds to be judged")
+            self.opaque.append(TOO_OFTEN)
         for value in values[:MOST_ROUNDS] or [UNKNOWN]:
             if name is not None:
                 self.assign(name.text.decode(), value)
@@ -375,12 +375,12 @@ class _Planner(Expander):
     def program(self, argv: list[Word], redirects: tuple[Redirect, ...], stdin: str) -> str:
         """One program is run; what it runs in turn is followed. Returns what it prints."""
         if len(self.programs) >= MOST_PROGRAMS:
-            self.opaque.append("commands are nested too deeply or are too many")
+            self.opaque.append(TOO_DEEP)
             return UNKNOWN
         if len(argv) > MOST_WORDS:
-            self.opaque.append("a program has too many arguments to be judged")
+            self.opaque.append(TOO_FULL)
         if len(redirects) > MOST_REDIRECTS:
-            self.opaque.append("it is too long to be judged")
+            self.opaque.append(TOO_LONG)
             redirects = redirects[:MOST_REDIRECTS]
         argv = self._named(argv[:MOST_WORDS])
         texts = [word.text for word in argv]
@@ -408,7 +408,7 @@ class _Planner(Expander):
     def _called(self, name: str, arguments: list[str], stdin: str) -> str:
         """A function of the text is run."""
         if self.depth >= DEEPEST:
-            self.opaque.append("commands are nested too deeply or are too many")
+            self.opaque.append(TOO_DEEP)
             return UNKNOWN
         self.depth += 1
         before = self.positional()
@@ -487,7 +487,7 @@ class _Planner(Expander):
                 before, self.via = self.via, via
                 self.depth += 1
                 if self.depth > DEEPEST * 2:
-                    self.opaque.append("commands are nested too deeply or are too many")
+                    self.opaque.append(TOO_DEEP)
                 else:
                     written = tuple(Redirect(operator=">", target=target) for target in item.writes)
                     printed += self.program([Word(text=text) for text in item.argv or (":",)], written, item.text)

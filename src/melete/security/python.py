@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
-from melete.security.inner import Inner
+from melete.security.inner import TOO_LONG, Inner
 from melete.security.python_calls import ACTIONS, METHODS, Call, Ref, as_text, as_words, is_list
 from melete.security.words import UNKNOWN, names
 
@@ -55,13 +55,13 @@ def actions(code: str, depth: int = 0) -> list[Inner]:
     if _CODING.search(code):
         return [_itself(code), Inner(kind="opaque", text="its Python is written in a coding of its own")]
     if len(code) > LONGEST:
-        return [_itself(code), Inner(kind="opaque", text="it is too long to be judged")]
+        return [_itself(code), Inner(kind="opaque", text=TOO_LONG)]
     try:
         tree = ast.parse(code.replace(UNKNOWN, _HOLE).strip("\n"))
         nodes = list(islice(ast.walk(tree), MOST_NODES))
         reader = _Reader(nodes, depth)
         if len(nodes) == MOST_NODES:
-            reader.opaque("it is too long to be judged")
+            reader.opaque(TOO_LONG)
         else:
             reader.visit(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from melete.core.policy import UNJUDGED
 from melete.security.commands import ASKED, FORBIDDEN, LONGEST, RULES, Rule, judge_code, judge_command
 from melete.security.plan import plan
 from tests.unit.security.shell_examples import ASKED_TOO, FORBIDDEN_TOO, ORDINARY, PLAIN
@@ -118,3 +119,15 @@ def test_a_wrapper_hides_nothing(wrapper: str, depth: int) -> None:
 )
 def test_what_is_made_to_cost_time_is_cut_short(text: str) -> None:
     assert judge_command(text).verdict == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "find . -delete; echo " + "x" * 40_000 + "; rm -rf /",
+        "for i in " + "a " * 5_000 + "; do rm -rf /$i; done",
+        "echo " + "$(echo " * 300 + "x" + ")" * 300,
+    ],
+)
+def test_what_is_too_much_to_be_judged_is_told_apart_from_what_is_only_risky(command: str) -> None:
+    assert judge_command(command).rule == UNJUDGED
