@@ -26,6 +26,7 @@ from melete.core.event import Event, Question
 from melete.core.message import Usage
 from melete.core.policy import Allowance
 from melete.core.session import SessionRef
+from melete.core.skill import Here, Problem, Skill
 
 
 class Clock(Protocol):
@@ -70,28 +71,39 @@ class Applied(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class SkillLine(Struct, frozen=True, kw_only=True):
-    """A skill in the index."""
-
-    name: str
-    description: str
-    category: str = ""
-    owner: str = "user"
-
-
 class SkillLibrary(Protocol):
     """Procedural memory."""
 
-    def index(self) -> Sequence[SkillLine]:
+    def refresh(self) -> bool:
+        """Look at the disk again; whether anything changed."""
+        ...
+
+    def index(self, here: Here) -> Sequence[Skill]:
         """The skills that fit here, the most useful first."""
         ...
 
-    def rank(self, query: str, *, limit: int = 5) -> Sequence[tuple[SkillLine, float]]:
-        """The best matches with their scores."""
+    def all(self) -> Sequence[Skill]:
+        """Every skill that can be loaded, by category and name."""
+        ...
+
+    def problems(self) -> Sequence[Problem]:
+        """What looks like a skill and is not used."""
+        ...
+
+    def get(self, name: str) -> Skill:
+        """The skill of this name; raises ToolError that names the nearest ones."""
+        ...
+
+    def files(self, name: str) -> Sequence[str]:
+        """The paths inside a skill, SKILL.md first; raises ToolError."""
+        ...
+
+    def rank(self, query: str, *, here: Here | None = None, limit: int = 5) -> Sequence[tuple[Skill, float]]:
+        """The best matches with their scores, among those that fit `here` where it is given."""
         ...
 
     async def read(self, name: str, part: str = "") -> str:
-        """A skill's text or one of its files; raises ToolError."""
+        """A skill's SKILL.md or one of its files; raises ToolError."""
         ...
 
     async def check(self, change: Change) -> Applied:

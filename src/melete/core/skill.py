@@ -1,0 +1,100 @@
+"""Skills as values: what one says about itself, where it lies, whose it is, and how far it is trusted. Layer 0."""
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Root = Literal["bundled", "user", "hub", "external", "project"]
+Owner = Literal["bundled", "user", "agent", "hub", "external", "project"]
+State = Literal["trial", "active", "stale", "archived", "quarantined"]
+
+
+class Variable(Struct, frozen=True, kw_only=True):
+    """A variable of the environment that a skill needs."""
+
+    name: str
+    prompt: str = ""
+    help: str = ""
+    required_for: str = ""
+
+
+class Option(Struct, frozen=True, kw_only=True):
+    """A setting of a skill's own, kept below `skills.config`."""
+
+    key: str
+    description: str = ""
+    default: Any = None
+    prompt: str = ""
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """Where a skill is shown: hidden without what it requires, with what it only stands in for, and on other systems."""
+
+    platforms: tuple[str, ...] = ()
+    requires_tools: tuple[str, ...] = ()
+    requires_toolsets: tuple[str, ...] = ()
+    fallback_for_tools: tuple[str, ...] = ()
+    fallback_for_toolsets: tuple[str, ...] = ()
+
+
+class Skill(Struct, frozen=True, kw_only=True):
+    """A skill without its text. `folder` is absolute; owner, trust (0 to 4) and state come from the ledger, never from the skill.
+
+    `warnings` are what was repaired when it was read; `variables` to `tried` are what its front matter says.
+    """
+
+    name: str
+    description: str
+    category: str = ""
+    root: Root = "user"
+    folder: str = ""
+    owner: Owner = "user"
+    trust: int = 4
+    state: State = "active"
+    pinned: bool = False
+    conditions: Conditions = Conditions()
+    tags: tuple[str, ...] = ()
+    related: tuple[str, ...] = ()
+    trigger: str = ""
+    version: str = ""
+    author: str = ""
+    license: str = ""
+    compatibility: str = ""
+    variables: tuple[Variable, ...] = ()
+    commands: tuple[str, ...] = ()
+    setup: str = ""
+    options: tuple[Option, ...] = ()
+    credential_files: tuple[str, ...] = ()
+    allowed_tools: tuple[str, ...] = ()
+    tried: str = ""
+    warnings: tuple[str, ...] = ()
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """A folder that looks like a skill and is not used, and why."""
+
+    path: str
+    reason: str
+
+
+class Here(Struct, frozen=True, kw_only=True):
+    """What a skill's conditions are judged by: the tools and toolsets that can be called, the system, the working folder."""
+
+    tools: frozenset[str] = frozenset()
+    toolsets: frozenset[str] = frozenset()
+    platform: Literal["linux", "macos", "windows"] = "linux"
+    cwd: str = ""
+
+
+def fits(conditions: Conditions, here: Here) -> bool:
+    """Whether a skill is shown here."""
+
+    def some(names: Sequence[str], there: frozenset[str]) -> bool:
+        return any(name in there for name in names)
+
+    if conditions.platforms and here.platform not in conditions.platforms:
+        return False
+    if some(conditions.fallback_for_tools, here.tools) or some(conditions.fallback_for_toolsets, here.toolsets):
+        return False
+    return here.tools.issuperset(conditions.requires_tools) and here.toolsets.issuperset(conditions.requires_toolsets)
