@@ -24,6 +24,7 @@ from melete.app.keys import Key
 from melete.app.plugins import BUILT_IN, registry
 from melete.core import event
 from melete.core.tool import Tool, Toolset
+from melete.security import skillscan_rules
 from melete.security.commands import ASKED, FORBIDDEN
 from melete.surfaces.api import openapi
 from melete.surfaces.api.route import HEADERS, Route
@@ -429,6 +430,30 @@ def policy() -> str:
     return "\n".join(lines)
 
 
+# ---- the rules about skills -----------------------------------------------------------------------
+
+
+def skill_rules() -> str:
+    """Every rule of the scan of skills, with its weight, its reason and an example."""
+    weights = {"high": "dangerous", "medium": "caution", "low": "told"}
+    lines = [
+        "# Rules of the skill scan",
+        "",
+        "[The scan](../concepts/skill-scan.md) holds each of these against every file of a skill; the gravest decides its verdict.",
+    ]
+    for title, rules in (
+        ("In the text for the agent", skillscan_rules.PROSE),
+        ("In code", skillscan_rules.CODE),
+        ("In what code would do, and in files", skillscan_rules.READ),
+        ("In several things together", skillscan_rules.FLOWS),
+    ):
+        lines += ["", f"## {title}", "", "| Rule | Verdict | What the skill does | Example |", "|---|---|---|---|"]
+        for rule in (rule for rule in rules if rule.severity):
+            shown = _code(rule.example.replace("`", "'").replace("\n", "⏎")) if rule.example else ""
+            lines.append(f"| `{rule.id}` | {weights[rule.severity]} | {_cell(rule.reason)} | {shown} |")
+    return "\n".join(lines)
+
+
 # ---- the pages -----------------------------------------------------------------------------------
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -437,6 +462,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events,
     "tools.md": tools,
     "policy.md": policy,
+    "skill-scan.md": skill_rules,
     "api.md": api,
 }
 

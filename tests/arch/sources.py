@@ -45,8 +45,9 @@ def dotted(path: Path) -> str:
 
 @cache
 def package() -> tuple[Source, ...]:
-    """Every module of the package itself."""
-    return tuple(_read(path, dotted(path)) for path in sorted(PACKAGE.rglob("*.py")))
+    """Every module of the package itself; the files of bundled skills are data, which run elsewhere."""
+    data = PACKAGE / "skills" / "bundled"
+    return tuple(_read(path, dotted(path)) for path in sorted(PACKAGE.rglob("*.py")) if data not in path.parents)
 
 
 @cache

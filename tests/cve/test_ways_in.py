@@ -176,8 +176,8 @@ def test_18_unbounded_input(tmp_path: Path) -> None:
         "../" * 50_000,
     )
     tracemalloc.start()
-    for check in CHECKS.values():
-        assert "error" in answer(check, deep, How())
+    for name in CHECKS:
+        assert "error" in answer(name, deep, How())
     for text in texts:
         for name in ("url", "text", "path"):
             CHECKS[name](Row(text=text, root=str(tmp_path)), How())

@@ -3,7 +3,9 @@
 These are the very functions that a run asks. Nothing is run, opened, fetched or looked up in a network.
 """
 
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +19,14 @@ _command: Lazy[Callable[..., Verdict]] = Lazy("melete.security.commands:judge_co
 _url: Lazy[Callable[..., Verdict]] = Lazy("melete.security.urls:judge")
 _scan: Lazy[Callable[[str], tuple[Any, ...]]] = Lazy("melete.security.threats:scan")
 _resolve: Lazy[Callable[[str, str], str]] = Lazy("melete.security.paths:resolve")
+_skill: Lazy[Callable[..., Any]] = Lazy("melete.security.skillscan:scan")
+_allowed: Lazy[Callable[[str, str], str]] = Lazy("melete.security.skillscan:allowed")
 _refused: Lazy[type[MeleteError]] = Lazy("melete.security.paths:PathRefusedError")
+
+
+MOST_FILES: Final = 200
+LARGEST: Final = 2_000_000
+"""Files of a skill, and bytes of a file, that are read to be judged: more than the scan allows, so that it sees that."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -30,6 +39,14 @@ class Row(Struct, frozen=True, kw_only=True):
     resolves_to: tuple[str, ...] | None = None
 
 
+class SkillRow(Struct, frozen=True, kw_only=True):
+    """A skill that is to be judged, by its folder; `trust` is an owner, or a kind of trust."""
+
+    dir: str
+    id: Any = None
+    trust: str = "community"
+
+
 class How(Struct, frozen=True, kw_only=True):
     """What is the same for all rows: the person's home, walls round commands, nobody asked, and what takes secrets out."""
 
@@ -39,7 +56,7 @@ class How(Struct, frozen=True, kw_only=True):
     redact: Callable[[str], str] = str
 
 
-Check = Callable[[Row, How], dict[str, Any]]
+Check = Callable[[Any, How], dict[str, Any]]
 
 
 def check_command(row: Row, how: How) -> dict[str, Any]:
@@ -83,23 +100,62 @@ def check_path(row: Row, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every
         return {"verdict": "reject", "path": "", "reason": getattr(error, "why", str(error))}
 
 
+def check_skill(row: SkillRow, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every check
+    """Whether the skill in a folder may be loaded; nothing of it is run and no link followed. Raises UsageError, OSError."""
+    root = Path(row.dir)
+    if not row.dir or not root.is_dir():
+        raise UsageError(f"there is no folder {row.dir}", next="name the folder that holds SKILL.md")
+    files, links = read_skill(root)
+    if (about := root.parent / "DESCRIPTION.md").is_file() and not about.is_symlink():
+        files["../DESCRIPTION.md"] = about.read_bytes()
+    report = _skill.load()(files, links=links)
+    answer = _allowed.load()(report.verdict, row.trust)
+    found = [msgspec.to_builtins(finding) for finding in report.findings]
+    return {"verdict": report.verdict, "allowed": answer == "allow", "findings": found}
+
+
+def read_skill(folder: Path) -> tuple[dict[str, bytes], list[str]]:
+    """The files of a skill by their paths inside it, and which are links; more files than a skill may have are not all read.
+
+    Of a file that is too large the beginning is read, and of a device nothing. Raises OSError.
+    """
+    files: dict[str, bytes] = {}
+    links: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(each for each in folders if each not in (".git", "__pycache__"))
+        for name in (*folders, *sorted(names)):
+            path = Path(place, name)
+            inside = path.relative_to(folder).as_posix()
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                links.append(inside)
+            elif path.is_file() and len(files) < MOST_FILES:
+                with path.open("rb") as stream:
+                    files[inside] = stream.read(LARGEST)
+        folders[:] = [each for each in folders if not Path(place, each).is_symlink()]
+    return files, links
+
+
 CHECKS: Final[Mapping[str, Check]] = {
     "command": check_command,
     "url": check_url,
     "text": check_text,
     "secrets": check_secrets,
     "path": check_path,
+    "skill": check_skill,
 }
+ROWS: Final[Mapping[str, type[Row] | type[SkillRow]]] = {"skill": SkillRow}
+"""The rows of the checks that take another one than Row."""
 
 
-def answer(check: Check, line: bytes, how: How) -> dict[str, Any]:
+def answer(name: str, line: bytes, how: How) -> dict[str, Any]:
     """The row for a line of a batch: the line's id with the judgement, or with `error`. Never raises."""
+    kind = ROWS.get(name, Row)
     try:
-        row = msgspec.json.decode(line, type=Row)
+        row: Any = msgspec.json.decode(line, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return {"id": _id(line), "error": f'not a line of {{"id", "text"}}: {error}'}
+        return {"id": _id(line), "error": f'not a line of {{"id", "{"dir" if kind is SkillRow else "text"}"}}: {error}'}
     try:
-        return {"id": row.id, **check(row, how)}
+        return {"id": row.id, **CHECKS[name](row, how)}
     except Exception as error:  # noqa: BLE001 - told in its row; the rows behind it are still answered
         return {"id": row.id, "error": f"{type(error).__name__}: {error}"}
 

@@ -84,7 +84,14 @@ async def report(conversation: Conversation) -> list[Cost]:
     """The parts of the session's next request, in the order in which they are sent; nothing is sent or stored."""
     app = conversation.app
     options, window = conversation.options, conversation.model.can.context
-    made = await layers(app, conversation.env, surface=options.surface, extra=options.extra, window=window)
+    made = await layers(
+        app,
+        conversation.env,
+        surface=options.surface,
+        extra=options.extra,
+        window=window,
+        skills=conversation.skills.block(),
+    )
     transcript = await conversation.transcript()
     frame = transcript.frame
     system = frame.system if frame else build(made)

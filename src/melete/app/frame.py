@@ -23,12 +23,15 @@ def tools_of(app: Melete, tools: Sequence[Tool], *, window: int, stored: Framed 
     return toolbox(tools, window=window, small=small, stored=stored.tools if stored else None)
 
 
-async def layers(app: Melete, env: Environment, *, surface: str, extra: str = "", window: int | None = None) -> Layers:
+async def layers(
+    app: Melete, env: Environment, *, surface: str, extra: str = "", window: int | None = None, skills: str = ""
+) -> Layers:
     """What the system prompt is made of here and now, for a model with a `window` of so many tokens."""
     small = window is not None and is_small(app.loaded.settings.agent.profile, window)
     return Layers(
         identity=_soul(app),
         extra=extra,
+        skills="" if small else skills,
         context=await _context_files(app, env),
         now=app.clock.now().astimezone(),
         cwd=env.cwd,

@@ -17,7 +17,7 @@ class Options(Struct, frozen=True, kw_only=True):
     conversations of the process ask. `extra` goes into the system prompt; an empty one
     leaves there what earlier runs have put, unless `keeps_extra` is false. `temperature`, `max_output` (tokens of one reply) and
     `effort` go along with every request. With `waits` a run does not end before the background processes that it is to hear of
-    have said so: nobody is there to begin another one for them.
+    have said so: nobody is there to begin another one for them. `skills` are loaded with the first prompt.
     """
 
     session: str = ""
@@ -40,3 +40,4 @@ class Options(Struct, frozen=True, kw_only=True):
     shares: bool = False
     answer: AnswerSchema | None = None
     waits: bool = False
+    skills: tuple[str, ...] = ()

@@ -57,6 +57,7 @@ def place_of(loaded: Loaded, name: str, *, cwd: str, key: str = "") -> Place:
         options=_options(loaded, name),
         key=key or token_hex(6),
         hidden=(str(home.profiles.parent),),
+        shown=(str(home.skills),) if loaded.settings.skills.enabled else (),
         scratch=str(home.state / "places"),
         dial=_dialer.load()(loaded.environ, loaded.settings.sandbox.private_networks) if name == "sandbox" else None,
         secret=lambda name: loaded.variables.get(name, ""),

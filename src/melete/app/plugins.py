@@ -17,6 +17,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "todo": "melete.tools.todo:TodoTools",
         "clarify": "melete.tools.clarify:ClarifyTools",
         "session_search": "melete.tools.sessions:SessionTools",
+        "skills": "melete.tools.skills:SkillTools",
         "code_execution": "melete.tools.code:CodeTools",
         "web": "melete.tools.web:WebTools",
     },

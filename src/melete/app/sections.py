@@ -255,6 +255,40 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     disabled: Annotated[tuple[str, ...], Meta(description="Toolsets or tools to leave out.")] = ()
 
 
+class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the agent knows how to do, and how it keeps that."""
+
+    enabled: Annotated[bool, Meta(description="Offer skills.")] = True
+    bundled: Annotated[bool, Meta(description="Keep the skills that come with Melete up to date in the home.")] = True
+    registries: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="Sites, or addresses of indexes, where skills of others are looked for, such as https://example.com."
+        ),
+    ] = ()
+    external_dirs: Annotated[
+        tuple[str, ...], Meta(description="Folders with more skills, which are only read, such as ~/.claude/skills.")
+    ] = ()
+    disabled: Annotated[tuple[str, ...], Meta(description="Skills to leave out, by name.")] = ()
+    char_budget: Annotated[
+        Count, Meta(description="Characters that the list of skills in the system prompt takes at most.")
+    ] = 6_000
+    suggestions: Annotated[
+        Annotated[int, Meta(ge=0, le=5)],
+        Meta(description="Skills that are not in the list and match a message, named behind it at most."),
+    ] = 5
+    config: Annotated[
+        dict[str, Any], Meta(description="Values of the settings that skills have of their own, as {key: value}.")
+    ] = {}
+    refresh_on_call: Annotated[
+        bool,
+        Meta(description="Look for new, moved and renamed skills before one is loaded; edits of a text always count."),
+    ] = True
+    edit_user: Annotated[
+        bool, Meta(description="Let the agent change skills that you wrote without asking each time.")
+    ] = False
+
+
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the tools reach the web."""
 
@@ -366,6 +400,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     compaction: CompactionSettings = CompactionSettings()
     sessions: SessionSettings = SessionSettings()
     tools: ToolSettings = ToolSettings()
+    skills: SkillSettings = SkillSettings()
     web: WebSettings = WebSettings()
     server: ServerSettings = ServerSettings()
     cron: CronSettings = CronSettings()

@@ -38,6 +38,7 @@ from melete.app.opening import Options
 from melete.app.places import choose, open_place
 from melete.app.prefill import read_prefill
 from melete.app.routing import is_simple
+from melete.app.skills import Skills
 from melete.app.toolsets import Toolbox, open_tools
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
@@ -96,9 +97,9 @@ class Conversation:
         self.remark = self.moved = ""
         self.waking = waking or Waking(app, ref)
         self.model: ModelClient
+        self.skills = Skills(app, options, env, cwd=env.cwd)
         self._left: list[ModelClient] = []
         self._processes = processes
-        self._state: dict[str, Any] = {}
         self._run: Run | None = None
         self._cancelled = False
         self._grants: set[str] = set()
@@ -162,11 +163,13 @@ class Conversation:
                 run.cancel()
             titled = self._titled(session, prompt, budget)
             try:
+                prompt = await self.skills.said(session.transcript, frame, prompt)
                 remarks = self._remarks(model, prompt, new=bool(frame))
                 with self.waking.heard_by(session):
                     return await run.execute(prompt, opening=(*frame, *remarks), beside=titled, begun=how.begun)
             finally:
                 self._run = None
+                await self.skills.told(session)
 
     def _routed(self, prompt: Message | None) -> ModelClient:
         """The model for this run: the cheaper one for a simple message, where the settings say so."""
@@ -256,7 +259,9 @@ class Conversation:
         extra = self.options.extra.strip()
         if stored and stored.instructed and self.options.keeps_extra:
             extra = extra or stored.system[1]  # behind the identity
-        made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window)
+        made = await layers(
+            self.app, self.env, surface=self.options.surface, extra=extra, window=window, skills=self.skills.block()
+        )
         why = _why(stored, made)
         framed = Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why)
         return box, (structs.replace(framed, instructed=bool(extra), place=made.place),)
@@ -291,7 +296,8 @@ class Conversation:
             group=self.app.group,
             emit=self.hub.emit,
             redact=self.app.redact,
-            state=self._state,
+            skills=self.skills.library,
+            state=self.skills.state,
         )
         watch = LoopWatch()
         guards = [self._guard(desk, budget), *checkpoint_guards(self.app, self.env, start.id)]
@@ -358,7 +364,8 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
             what = f"this session was begun in the environment {chosen.name!r}, which is not installed any more"
             raise ConfigError(what, next="install it again, or choose another with --env") from error
         stack.push_async_callback(env.aclose)
-        tools = await open_tools(app, stack, only=options.toolsets)
+        skills = Skills(app, options, env, cwd=folder or env.cwd)
+        tools = await open_tools(app, stack, only=options.toolsets, skills=skills.library)
         where = app.loaded.origin("agent.prefill").where
         prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
         about = {"place": key, **({"env": options.env} if options.env else {})}
@@ -370,6 +377,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         stack.push_async_callback(_end_processes, app, processes)
         conversation = Conversation(app, options, ref, env=env, processes=processes, waking=waking)
         conversation.tools = tools
+        conversation.skills = skills.among(tools)
         conversation.prefill = prefill
         conversation.remark = chosen.remark
         if worked and not folder:

@@ -17,11 +17,14 @@ from melete.app.wire import Melete
 from melete.core.errors import ConfigError
 from melete.core.event import ToolSchema
 from melete.core.plugin import Lazy
+from melete.core.ports import SkillLibrary
 from melete.core.tool import Tool, Toolset
 
 _searching: Lazy[Callable[..., Tool]] = Lazy("melete.tools.find:searching")
 HANDED: Mapping[str, Lazy[Callable[[Loaded], dict[str, Any]]]] = {"web": Lazy("melete.app.web:web_parts")}
 """What makes the arguments of toolsets that need other parts."""
+LIBRARY = "skills"
+"""The toolset that is given the session's library."""
 SEARCH = "tool_search"
 ALWAYS = frozenset({
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
@@ -36,7 +39,7 @@ SMALL_WINDOW = 16_384
 """Tokens up to which a window is small."""
 SMALL_LIST = 600
 """Bytes that `tool_search` may take in a small window."""
-SAVED = 4_000
+SAVED = 6_000
 """Bytes of schemas that must be saved before `tool_search` is worth its own, in a small window."""
 OWN = 1_000
 """Bytes that a person's own tools may take in a small window without being deferred."""
@@ -82,7 +85,9 @@ class Toolbox(Struct, frozen=True, kw_only=True):
     shown: tuple[ToolSchema, ...]
 
 
-async def open_tools(app: Melete, stack: AsyncExitStack, *, only: Sequence[str] = ()) -> tuple[Tool, ...]:
+async def open_tools(
+    app: Melete, stack: AsyncExitStack, *, only: Sequence[str] = (), skills: SkillLibrary | None = None
+) -> tuple[Tool, ...]:
     """The tools of the chosen toolsets that are available here, in the order of registration; raises ConfigError."""
     settings = app.loaded.settings.tools
     names = list(only or settings.enabled or app.registry.names("tools"))
@@ -92,6 +97,8 @@ async def open_tools(app: Melete, stack: AsyncExitStack, *, only: Sequence[str] 
         if name in settings.disabled:
             continue
         handed = HANDED[name].load()(app.loaded) if name in HANDED else {}
+        if name == LIBRARY:
+            handed = {"library": skills, "edit_user": app.loaded.settings.skills.edit_user}
         toolset: Toolset = app.registry.get("tools", name)(**handed)
         if not toolset.available():
             continue

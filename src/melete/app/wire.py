@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from melete.agent.hub import Hub
 from melete.app.clock import clock_from
@@ -40,6 +41,8 @@ class Melete:
     models: Models
     ephemeral: bool = False
     """Whether nothing is stored."""
+    libraries: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The skills that were opened, with their index, by the folder of the project's own; `app.skills.library` makes them."""
     hubs: dict[str, Hub] = field(default_factory=dict[str, Hub])
     listeners: list[OnFact] = field(default_factory=list[OnFact])
     """Called with every fact that this process stores; they neither wait nor raise."""
@@ -87,6 +90,8 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 return redactor(text)
 
             stack.push_async_callback(models.aclose)
+            libraries: dict[str, Any] = {}
+            stack.callback(_close, libraries)
             yield Melete(
                 loaded=loaded,
                 registry=known,
@@ -99,12 +104,18 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 ephemeral=ephemeral,
                 hubs=hubs,
                 listeners=listeners,
+                libraries=libraries,
             )
     except BaseExceptionGroup as errors:
         only, *more = errors.exceptions
         if more:
             raise
         raise only from None  # one failure needs no group round it
+
+
+def _close(libraries: Mapping[str, Any]) -> None:
+    for library, _ in libraries.values():
+        library.close()
 
 
 def _stores(

@@ -290,9 +290,10 @@ class Place(Struct, frozen=True, kw_only=True):
 
     `cwd` is the working folder (empty: the environment's own choice), `variables` all that commands see, `options` the
     environment's section of the settings. `key` names the place of one session: the same when the session goes on later.
-    `hidden` are paths of this machine that commands must not see where the environment can hide them; `scratch` is a folder of
-    the home that the environment may make and use. `secret` looks up what the environment itself signs in with, by the name of
-    the variable that holds it, empty where there is none: commands see nothing of it.
+    `hidden` are paths of this machine that commands must not see where the environment can hide them, and `shown` those below
+    them that they may read all the same; `scratch` is a folder of the home that the environment may make and use. `secret`
+    looks up what the environment itself signs in with, by the name of the variable that holds it, empty where there is none:
+    commands see nothing of it.
     """
 
     cwd: str = ""
@@ -300,6 +301,7 @@ class Place(Struct, frozen=True, kw_only=True):
     options: Any = None
     key: str = ""
     hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     scratch: str = ""
     dial: Dialer | None = None
     secret: Callable[[str], str] = _none

@@ -23,10 +23,10 @@ from melete.core.environment import Processes as Processes
 from melete.core.environment import ProcessInfo as ProcessInfo
 from melete.core.environment import RunningProcess as RunningProcess
 from melete.core.event import Event, Question
-from melete.core.message import Usage
+from melete.core.message import Taint, Usage
 from melete.core.policy import Allowance
 from melete.core.session import SessionRef
-from melete.core.skill import Here, Problem, Skill
+from melete.core.skill import Here, Problem, Skill, SkillText
 
 
 class Clock(Protocol):
@@ -52,7 +52,12 @@ class Approvals(Protocol):
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """An edit of a skill or memory: `files` maps paths to new text, None removes; `base` is the version that was read."""
+    """An edit of a skill or memory: `files` maps paths to new text, None removes; `base` is the version that was read.
+
+    A skill whose SKILL.md is removed is archived whole. `author` is user or agent, `model` and `taint` are those of the
+    conversation `session`, and `turns` the facts in it that the change came from. `granted` says that a person allowed the
+    agent to change what is the person's own. `category` is for a new skill.
+    """
 
     name: str
     files: Mapping[str, str | None]
@@ -61,14 +66,21 @@ class Change(Struct, frozen=True, kw_only=True):
     reason: str = ""
     session: str = ""
     turns: tuple[int, ...] = ()
+    model: str = ""
+    taint: Taint = "none"
+    granted: bool = False
+    category: str = ""
 
 
 class Applied(Struct, frozen=True, kw_only=True):
-    """What became of a change: the new `version`, or why not."""
+    """What became of a change: the new `version` with its `diff`, or the `reason` why not; with `conflict`, somebody's edit stands
+    in its way."""
 
     ok: bool
     version: str = ""
     reason: str = ""
+    diff: str = ""
+    conflict: bool = False
 
 
 class SkillLibrary(Protocol):
@@ -94,16 +106,27 @@ class SkillLibrary(Protocol):
         """The skill of this name; raises ToolError that names the nearest ones."""
         ...
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a skill of just this name."""
+        ...
+
     def files(self, name: str) -> Sequence[str]:
         """The paths inside a skill, SKILL.md first; raises ToolError."""
+        ...
+
+    def fill(self) -> bool:
+        """Make more of the texts findable, for a moment; whether any are left. May be called in a thread."""
         ...
 
     def rank(self, query: str, *, here: Here | None = None, limit: int = 5) -> Sequence[tuple[Skill, float]]:
         """The best matches with their scores, among those that fit `here` where it is given."""
         ...
 
-    async def read(self, name: str, part: str = "") -> str:
-        """A skill's SKILL.md or one of its files; raises ToolError."""
+    async def read(self, name: str, part: str = "", *, args: str | None = None) -> SkillText:
+        """A skill's SKILL.md or one of its files, scanned where it has changed; with `args` as it is loaded for use.
+
+        Raises ToolError for one that is not there, is no text, or is not safe to load.
+        """
         ...
 
     async def check(self, change: Change) -> Applied:

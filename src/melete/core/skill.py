@@ -1,16 +1,18 @@
 """Skills as values: what one says about itself, where it lies, whose it is, and how far it is trusted. Layer 0."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
+
+from melete.core.message import Taint
 
 Root = Literal["bundled", "user", "hub", "external", "project"]
 Owner = Literal["bundled", "user", "agent", "hub", "external", "project"]
 State = Literal["trial", "active", "stale", "archived", "quarantined"]
 
 
-class Variable(Struct, frozen=True, kw_only=True):
+class Variable(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A variable of the environment that a skill needs."""
 
     name: str
@@ -19,7 +21,7 @@ class Variable(Struct, frozen=True, kw_only=True):
     required_for: str = ""
 
 
-class Option(Struct, frozen=True, kw_only=True):
+class Option(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A setting of a skill's own, kept below `skills.config`."""
 
     key: str
@@ -28,7 +30,7 @@ class Option(Struct, frozen=True, kw_only=True):
     prompt: str = ""
 
 
-class Conditions(Struct, frozen=True, kw_only=True):
+class Conditions(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a skill is shown: hidden without what it requires, with what it only stands in for, and on other systems."""
 
     platforms: tuple[str, ...] = ()
@@ -38,7 +40,7 @@ class Conditions(Struct, frozen=True, kw_only=True):
     fallback_for_toolsets: tuple[str, ...] = ()
 
 
-class Skill(Struct, frozen=True, kw_only=True):
+class Skill(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A skill without its text. `folder` is absolute; owner, trust (0 to 4) and state come from the ledger, never from the skill.
 
     `warnings` are what was repaired when it was read; `variables` to `tried` are what its front matter says.
@@ -98,3 +100,49 @@ def fits(conditions: Conditions, here: Here) -> bool:
     if some(conditions.fallback_for_tools, here.tools) or some(conditions.fallback_for_toolsets, here.toolsets):
         return False
     return here.tools.issuperset(conditions.requires_tools) and here.toolsets.issuperset(conditions.requires_toolsets)
+
+
+class Version(Struct, frozen=True, kw_only=True):
+    """A skill as it was once, as the ledger tells it: `version` stands for its `files`, paths to the digests of their content.
+
+    `author` made it (user, agent, bundled, hub or import), `owner`, `trust` and `state` are the skill's from then on. `turns` are
+    facts of the session that it came from, `taint` what had been read there.
+    """
+
+    number: int = 0
+    at: str = ""
+    skill: str
+    version: str = ""
+    parent: str = ""
+    author: str = "user"
+    owner: Owner = "user"
+    trust: int = 4
+    state: State = "active"
+    session: str = ""
+    turns: tuple[int, ...] = ()
+    model: str = ""
+    reason: str = ""
+    taint: Taint = "none"
+    files: Mapping[str, str] = {}
+
+
+class SkillText(Struct, frozen=True, kw_only=True):
+    """One file of a skill, and the version that it was read from.
+
+    `base` is the skill's folder as it is told, `files` are all in it, `missing` the variables that are not set, and `config` the
+    values of its own settings.
+    """
+
+    skill: Skill
+    part: str
+    text: str
+    version: str
+    base: str = ""
+    files: tuple[str, ...] = ()
+    missing: tuple[Variable, ...] = ()
+    config: Mapping[str, Any] = {}
+
+
+def unconditional(conditions: Conditions) -> bool:
+    """Whether a skill is shown everywhere."""
+    return conditions == Conditions()

@@ -187,6 +187,8 @@ def recipe(place: Place, options: DockerOptions, facts: Facts, *, cwd: str) -> l
     if options.workspace == "mount":
         words += ["--mount", _fields("type=bind", f"source={cwd}", f"target={WORKSPACE}")]
         words += _closing(place, cwd=cwd)
+        for path in filter(os.path.isdir, place.shown):
+            words += ["--mount", _fields("type=bind", f"source={path}", f"target={path}", "readonly")]
     for volume in options.volumes:
         words += ["--volume", _volume(volume, options)]
     return [*words, "--label", f"{KEY}={place.key}"]

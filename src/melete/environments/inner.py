@@ -199,6 +199,10 @@ class Inner:
         except OSError:
             pass  # it was higher already
 
+    def do_give(self, message: Any, *_: Any) -> Any:
+        """More that commands see, bytes as Latin-1."""
+        self.variables |= {name.encode("latin-1"): value.encode("latin-1") for name, value in message["given"].items()}
+
     def do_restrict(self, message: Any, *_: Any) -> Any:
         """Wall this program in, where nothing else has."""
         self.restrict(message["grants"], bytes.fromhex(message["filter"]))

@@ -49,6 +49,10 @@ class LocalEnvironment(SharedFiles, Programs):
         """The working folder, absolute."""
         return self._cwd
 
+    async def give(self, variables: Mapping[str, str]) -> None:
+        """Let commands see these variables as well from now on."""
+        self._variables |= {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+
     async def temp(self) -> str:
         """A folder of the system's temporary ones, for the owner alone."""
         if not self._temp:

@@ -51,6 +51,8 @@ class Rules:
         if thorough:
             self._sockets()
         self._hidden(place.hidden, options.hide)
+        for path in place.shown:
+            self._put(os.path.realpath(path), "read")
         self._at_login()
         if given != self.home and self.home and self.access(str(Path(given).parent)) in {"hide", "private"}:
             self.links[given] = self.home

@@ -61,6 +61,7 @@ class Sandbox(SharedFiles, Programs):
         self._notes: list[str] = []
         self._said: set[str] = set()
         self._starting = asyncio.Lock()
+        self._given: dict[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -88,6 +89,12 @@ class Sandbox(SharedFiles, Programs):
             return None
         self.network.gate.shut = closed
         return self.network.gate.turned_away
+
+    async def give(self, variables: Mapping[str, str]) -> None:
+        """Let commands see these variables as well from now on."""
+        self._given |= variables
+        if self._enclosure is not None:
+            await self._enclosure.inside.give(variables)
 
     @property
     def note(self) -> str:
@@ -211,7 +218,7 @@ class Sandbox(SharedFiles, Programs):
         else:
             found = dict(await self.network.mount(started.inside))
         found |= dict.fromkeys([name for name in hiding.TEMP_VARIABLES if name in found], started.temp)
-        return {name: value for name, value in found.items() if name not in hiding.SOCKET_VARIABLES}
+        return {name: value for name, value in found.items() if name not in hiding.SOCKET_VARIABLES} | self._given
 
     def _remark(self, *notes: str) -> None:
         """Say something once."""

@@ -121,8 +121,11 @@ class Inside:
 
     async def begin(self, variables: Mapping[str, str], **limits: int) -> None:
         """Set what commands see from now on, and what bounds them."""
-        given = {_latin(name): _latin(value) for name, value in variables.items()}
-        await self.ask("begin", given=given, limits=limits)
+        await self.ask("begin", given=_given(variables), limits=limits)
+
+    async def give(self, variables: Mapping[str, str]) -> None:
+        """Let commands see these as well from now on."""
+        await self.ask("give", given=_given(variables))
 
     async def start(self, spec: Spec) -> Launched:
         """Start a command; raises OSError as it happened inside, EnvironmentFailure when that is gone."""
@@ -351,6 +354,10 @@ def _terminal(received: list[int]) -> int:
         return received[0]
     close_all(received)
     raise OSError(errno.EIO, "the sandbox gave no terminal")
+
+
+def _given(variables: Mapping[str, str]) -> dict[str, str]:
+    return {_latin(name): _latin(value) for name, value in variables.items()}
 
 
 def _latin(text: str) -> str:

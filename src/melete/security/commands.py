@@ -4,7 +4,7 @@ A text becomes a plan of every program that it would run (`plan.py`); rules, whi
 What the plan cannot tell asks. What is forbidden stays forbidden in every mode.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -18,7 +18,7 @@ from melete.security.rules_ask import ASKED_HERE
 from melete.security.rules_forbid import FORBIDDEN
 from melete.security.rules_tools import TOOLS
 
-__all__ = ["ASKED", "FORBIDDEN", "LONGEST", "RULES", "Rule", "judge_code", "judge_command"]
+__all__ = ["ASKED", "FORBIDDEN", "LONGEST", "RULES", "Rule", "fitting", "judge_code", "judge_command"]
 
 ASKED: Final[tuple[Rule, ...]] = ASKED_HERE + TOOLS + ABUSE
 RULES: Final[tuple[Rule, ...]] = FORBIDDEN + ASKED
@@ -61,6 +61,13 @@ def judge_plan(found: Plan, where: Where, *, contained: bool = False) -> Verdict
     if harmless is not None:
         return Verdict(rule=CONTAINED, reason=f"{harmless.reason}, but only inside the sandbox")
     return Verdict(reads=only_reads(found))
+
+
+def fitting(found: Plan, ids: Container[str]) -> Iterator[tuple[Rule, Program]]:
+    """The rules of these ids that fit a program of a plan, whatever the verdict about the whole is."""
+    for rule, program in _candidates(found.programs):
+        if rule.id in ids and fits(rule, program, Where()):
+            yield rule, program
 
 
 def _candidates(programs: Iterable[Program]) -> Iterable[tuple[Rule, Program]]:

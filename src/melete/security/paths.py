@@ -6,6 +6,7 @@ name of six characters, and must not become another one later.
 """
 
 import os
+import re
 import stat
 import unicodedata
 from typing import Final
@@ -28,6 +29,8 @@ RESERVED = DEVICES | {"node_modules", "__pycache__"}
 SEPARATORS = frozenset("/\\")
 ODD = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Kinds of characters that nobody sees, or that are none."""
+PLAIN_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+"""Most names; they need no closer look."""
 JOINERS = frozenset("\u200c\u200d")
 """What belongs to the spelling of some languages and of emoji."""
 
@@ -152,6 +155,8 @@ def wrong_id(name: str) -> str:
 
     A name is small letters of one script and digits, with single hyphens between them.
     """
+    if len(name) <= LONGEST_ID and PLAIN_ID.fullmatch(name) and name not in RESERVED:
+        return ""
     scripts = {unicodedata.name(c, "?").partition(" ")[0] for c in name if c.isalpha()}
     found = (
         (f"a name has 1 to {LONGEST_ID} characters", not 0 < len(name) <= LONGEST_ID),

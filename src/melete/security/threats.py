@@ -26,9 +26,9 @@ FAR: Final = 1_200
 _TAGS: Final = re.compile("[\U000e0000-\U000e007f]")
 _FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
 _TURNED: Final = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
-_UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\u202a-\u202e\u2066-\u206f\ufeff\U000e0000-\U000e007f]")
+UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\u202a-\u202e\u2066-\u206f\ufeff\U000e0000-\U000e007f]")
 _INSIDE: Final = re.compile("(?<=[A-Za-z])[\u200b\u2060\u2062-\u2064\u00ad\ufeff](?=[A-Za-z])")
-_BLANKS: Final = re.compile(r"[ \t\r\f\v\u00a0]+")
+BLANKS: Final = re.compile(r"[ \t\r\f\v\u00a0]+")
 _HIDDEN: Final = re.compile(
     r"<!--(?P<comment>(?:(?!-->|<!--).){0,2000})-->|^\[//\]: # [(\"'](?P<note>[^\n]{0,500})|"
     r"<(?:span|div|p|font)\b[^<>]{0,200}(?:display: ?none|visibility: ?hidden|font-size: ?0|"
@@ -59,8 +59,8 @@ def scan(text: str) -> tuple[Finding, ...]:
     if len(text) > LONGEST:
         text = text[: LONGEST // 2] + "\n" + text[-LONGEST // 2 :]
     found = [*_unseen(text)]
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", _UNSEEN.sub("", text))
-    folded = _BLANKS.sub(" ", plain).lower()
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", UNSEEN.sub("", text))
+    folded = BLANKS.sub(" ", plain).lower()
     found += _hidden(folded)
     for rule in RULES:
         if match := _match(rule, folded):

@@ -19,6 +19,8 @@ SYSTEM = ("/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/proc", 
 BESIDE = "/usr/local"
 TAKEN_OUT = b"[redacted:"
 """How what stands in place of a secret begins."""
+SKILLS = "skills.read"
+"""The key of `ToolContext.state`: skill → file → the version in which the model has read it."""
 READ = "files.read"
 """The key of `ToolContext.state`: path → what the file was like when the model last saw or wrote it."""
 Stamp = tuple[int, float]
@@ -48,14 +50,26 @@ def _verdict(ctx: ToolContext, path: str, *, write: bool) -> Verdict:
 def taint_of(ctx: ToolContext, path: str) -> Taint:
     """Where a file's text comes from, as far as trust goes: what lies outside the workspace may be anybody's.
 
-    The workspace, the system's own files, what the model itself has written, and what the session kept of its results are not.
+    The workspace, the skills that were loaded, the system's own files, what the model itself has written, and what the session
+    kept of its results are not.
     """
     real, base, private = _real(ctx, path)
     if f"/spill/{ctx.session.ref.id}/" in real:
         return taint_of_spilled(posixpath.basename(real))
-    own = within(real, base) or _key(ctx, path) in ctx.state.get(WRITTEN, ()) or (private and within(real, "/tmp"))  # noqa: S108 - its own
+    own = (
+        within(real, base)
+        or _of_a_loaded_skill(ctx, real)
+        or _key(ctx, path) in ctx.state.get(WRITTEN, ())
+        or (private and within(real, "/tmp"))  # noqa: S108 - its own
+    )
     system = any(within(real, folder) for folder in SYSTEM) and not within(real, BESIDE)
     return "tool" if own or system else "import"
+
+
+def _of_a_loaded_skill(ctx: ToolContext, real: str) -> bool:
+    """Whether a file belongs to a skill that was loaded in this session, and was looked at for that."""
+    library, names = ctx.skills, ctx.state.get(SKILLS, ())
+    return library is not None and any(within(real, library.get(name).folder) for name in names if name in library)
 
 
 def _real(ctx: ToolContext, path: str) -> tuple[str, str, bool]:

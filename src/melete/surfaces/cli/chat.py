@@ -94,7 +94,7 @@ class _Chat:
                 out("\n" + self._paint("dim", "Ctrl-C again, or Ctrl-D, to leave.") + "\n")
                 continue
             cleared = 0
-            if is_command(line):
+            if is_command(line) and not _calls_skill(conversation, line):
                 await self._command(talk, line)
             elif line.strip():
                 await self._answer(talk, prompt_message(line, images))
@@ -160,6 +160,11 @@ class _Chat:
         else:
             if ended.stop == Stop.FAILED:
                 out(self._paint("dim", "/retry tries again.") + "\n")
+
+
+def _calls_skill(conversation: Conversation, line: str) -> bool:
+    """Whether a line calls for skills, none of which is called as a command is."""
+    return line.split()[0] not in words("cli") and any(conversation.skills.calls(line))
 
 
 async def _ids(app: Melete) -> Sequence[str]:

@@ -7,7 +7,7 @@ from typing import BinaryIO
 import click
 import msgspec
 
-from melete.app.checks import CHECKS, How, Row, answer
+from melete.app.checks import CHECKS, How, Row, SkillRow, answer, check_skill
 from melete.app.log_reader import redaction
 from melete.core.errors import UsageError
 from melete.surfaces.cli.options import home_here, json_option, profile_here, variables_here
@@ -16,7 +16,11 @@ from melete.surfaces.cli.paint import Paint
 
 LONGEST = 10_000_000
 """Bytes of a line; a longer one is answered with an error."""
-COLOURS = {"allow": "green", "clean": "green", "ask": "yellow", "suspect": "yellow", "forbid": "red", "reject": "red"}
+COLOURS = {
+    **dict.fromkeys(("allow", "clean", "safe"), "green"),
+    **dict.fromkeys(("ask", "suspect", "caution"), "yellow"),
+    **dict.fromkeys(("forbid", "reject", "dangerous"), "red"),
+}
 
 
 def _check(name: str, text: str | None, how: How, *, row: Row, as_json: bool) -> int:
@@ -38,7 +42,7 @@ def _batch(name: str, how: How) -> int:
     """Answer every line in order; 1 when one could not be."""
     status = 0
     for line in _lines():
-        row = answer(CHECKS[name], line, how)
+        row = answer(name, line, how)
         status |= "error" in row
         out(msgspec.json.encode(row).decode() + "\n")
     return status
@@ -145,3 +149,35 @@ def path(text: str | None, as_json: bool, root: str) -> int:
     Lines: {"id", "root", "text"}.
     """
     return _check("path", text, How(), row=Row(text="", root=root), as_json=as_json)
+
+
+@check.command("skill")
+@click.argument("dir", required=False)
+@json_option
+@click.option(
+    "--trust",
+    default="community",
+    metavar="TRUST",
+    help="Whose it is: builtin, trusted, community, agent-created or user.",
+)
+def skill(dir: str | None, as_json: bool, trust: str) -> int:
+    """Judge a skill by its folder: safe, caution or dangerous, and whether that may be loaded.
+
+    Lines: {"id", "dir", "trust"?}. Nothing of it is run.
+    """
+    if dir is None:
+        return _batch("skill", How())
+    found = check_skill(SkillRow(dir=dir, trust=trust), How())
+    if as_json:
+        out(msgspec.json.encode(found).decode() + "\n")
+        return 0
+    paint = Paint(sys.stdout, variables_here())
+    out(
+        f"{paint(COLOURS[found['verdict']], found['verdict'])}  {'allowed' if found['allowed'] else 'not allowed'} ({trust})\n"
+    )
+    for each in found["findings"]:
+        place = f"{each['file']}:{each['line']}" if each["line"] else each["file"]
+        out(f"  {each['severity']}  {visible(place)}  {each['rule']}: {visible(each['reason'])}\n")
+        if each["text"]:
+            out(f"      {visible(' '.join(each['text'].split()))}\n")
+    return 0

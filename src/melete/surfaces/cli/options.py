@@ -45,6 +45,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     budget: float | None = None
     yolo: bool = False
     ephemeral: bool = False
+    skills: str = ""
     images: tuple[str, ...] = ()
     schema: str = ""
     verbose: bool = False
@@ -67,13 +68,18 @@ class Asked(Struct, frozen=True, kw_only=True):
             latest=self.latest,
             cwd=str(Path(self.cwd).absolute()) if self.cwd else "",
             env=self.env,
-            toolsets=tuple(name.strip() for name in self.toolsets.split(",") if name.strip()),
+            toolsets=_names(self.toolsets),
+            skills=_names(self.skills),
             max_steps=self.max_steps,
             budget_usd=self.budget,
             yolo=self.yolo,
             attended=attended,
             answer=read_schema(Path(self.schema)) if self.schema else None,
         )
+
+
+def _names(listed: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in listed.split(",") if name.strip())
 
 
 def shared_options(function: F) -> F:
@@ -117,6 +123,7 @@ def conversation_options(function: F) -> F:
         click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="US dollars at most."),
         click.option("--yolo", is_flag=True, help="Approve what would be asked (never what is forbidden)."),
         click.option("--ephemeral", is_flag=True, help="Store nothing."),
+        click.option("--skills", default="", metavar="A,B", help="Load these skills with the first prompt."),
         click.option("--image", "images", multiple=True, metavar="FILE", help="Show the model a picture."),
         click.option("--schema", default="", metavar="FILE", help="Answer as JSON of this JSON Schema."),
         click.option("-v", "--verbose", is_flag=True, help="Show the work on standard error, thoughts included."),

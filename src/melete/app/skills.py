@@ -1,0 +1,301 @@
+"""Skills in a session: the list in its prompt, those that a person calls for, those that a message suggests. Composition root.
+
+The list is part of the frame and stays as it is for the whole session. What is added to a message is stored with it, so that a
+session that goes on later sends the same bytes.
+"""
+
+import asyncio
+import logging
+import re
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import structs
+
+from melete.app.bundled import bundled, start
+from melete.app.opening import Options
+from melete.app.settings import Loaded
+from melete.app.variables import SERVER_ALONE
+from melete.app.wire import Melete
+from melete.core.errors import StoreError, UsageError
+from melete.core.event import Framed
+from melete.core.message import Message, Text
+from melete.core.plugin import Lazy
+from melete.core.ports import Environment
+from melete.core.session import Session
+from melete.core.skill import Here, Owner, Skill
+from melete.core.tool import Tool, ToolError
+from melete.core.transcript import Transcript
+
+if TYPE_CHECKING:
+    from melete.skills.index import Block, Index
+    from melete.skills.manage import Keeper
+
+_shelf: Lazy[Callable[..., Any]] = Lazy("melete.skills.folders:Shelf")
+_keeper: "Lazy[Callable[..., Keeper]]" = Lazy("melete.skills.manage:Keeper")
+_rules: Lazy[Callable[..., Any]] = Lazy("melete.skills.manage:Rules")
+_versions: Lazy[Callable[..., Any]] = Lazy("melete.skills.versions:Versions")
+_blobs: Lazy[Callable[..., Any]] = Lazy("melete.skills.versions:Blobs")
+_index: "Lazy[Callable[..., Index]]" = Lazy("melete.skills.index:Index")
+_one_line: Lazy[Callable[[str, int], str]] = Lazy("melete.skills.index:one_line")
+_words: Lazy[Callable[[str], Mapping[str, int]]] = Lazy("melete.skills.rank:words")
+_missing: Lazy[Callable[..., str]] = Lazy("melete.skills.invoke:missing_text")
+_learned: Lazy[Callable[..., Awaitable[None]]] = Lazy("melete.tools.skills:learned")
+_accepted: Lazy[Callable[[Path, str], str]] = Lazy("melete.skills.lock:accepted")
+_scan: Lazy[Callable[[Mapping[str, bytes]], Any]] = Lazy("melete.security.skillscan:scan")
+_allowed: Lazy[Callable[[str, str], str]] = Lazy("melete.security.skillscan:allowed")
+
+log = logging.getLogger("melete.skills")
+OWN: Sequence[Literal["user", "bundled", "hub"]] = ("user", "bundled", "hub")
+"""The folders of a home, in the order in which they count."""
+TRUSTED = frozenset({"user", "bundled"})
+"""Whose skills are not scanned: the person's, and Melete's own."""
+OURS = "MELETE_"
+PROJECT = "skills"
+"""Where a working folder has skills of its own."""
+HERE, LOADED, HANDED = "skills.here", "skills.loaded", "skills.variables"
+"""Keys of the state that the tools share, as tools/skills.py has them."""
+VIEW = "skill_view"
+MOST_CALLED = 5
+SUGGESTED = "[From the skill library, for this message; skill_view loads one]"
+CALLED = "[The person calls for the skill"
+LEAST, LONGEST_LINE = 0.35, 160
+"""The share of the best score that a suggestion has at least, and characters of its description."""
+STEM = 5
+_NAME = r"[a-z0-9][a-z0-9-]{0,63}"
+_SLASHES = re.compile(rf"\s*((?:/{_NAME}(?=\s|$)\s*)+)")
+_AT = re.compile(rf"(?<![\w@./-])@({_NAME})(?![\w@/-]|\.\w)")
+_LISTED = re.compile(rf"^- ({_NAME}): ", re.MULTILINE)
+
+
+def platform() -> Literal["linux", "macos", "windows"]:
+    """The system that this runs on, as skills call it."""
+    return "macos" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
+
+
+def library(app: Melete, cwd: str = "") -> "Keeper":
+    """The skills of the home, with those of the working folder `cwd`; made once in a process for each such folder."""
+    return _shelved(app, cwd)[0]
+
+
+def _shelved(app: Melete, cwd: str) -> "tuple[Keeper, Index]":
+    project = str(Path(cwd, PROJECT)) if cwd and Path(cwd, PROJECT).is_dir() else ""
+    if project not in app.libraries:
+        keeper = _open(app, project)
+        app.libraries[project] = (keeper, _index.load()(keeper))
+    return app.libraries[project]
+
+
+def _open(app: Melete, project: str) -> "Keeper":
+    start(app)
+    loaded, home = app.loaded, app.loaded.home
+    given = loaded.settings.skills
+    shelf = _shelf.load()
+    shelves = [shelf(kind=kind, path=str(home.skills / kind)) for kind in OWN]
+    shelves += [shelf(kind="external", path=str(Path(path).expanduser())) for path in given.external_dirs]
+    shelves += [shelf(kind="project", path=project)] if project else []
+    rules = _rules.load()(
+        user=home.skills / "user",
+        archive=home.skills / ".archive",
+        lock=home.state / "skills.lock",
+        judge=judge,
+        has=partial(is_set, loaded.variables),
+        accepted=partial(_accepted.load(), home.skills),
+        config=given.config,
+        cwd=str(Path(project).resolve().parent) if project else "",
+        edit_user=given.edit_user,
+        refresh=given.refresh_on_call,
+        keeps=not app.ephemeral,
+    )
+    versions = _versions.load()(app.ledger, _blobs.load()(home.state / "blobs"), origin=bundled(loaded).origin)
+    return _keeper.load()(
+        shelves, state=home.state, ledger=app.ledger, disabled=given.disabled, versions=versions, rules=rules
+    )
+
+
+def is_set(variables: Mapping[str, str], name: str) -> bool:
+    """Whether a variable has a value."""
+    return bool(variables.get(name, "").strip())
+
+
+def handed(loaded: Loaded, skill: Skill) -> Mapping[str, str]:
+    """The variables that a skill names, for the commands of a session that loads it: nothing for one that came with a project.
+
+    Melete's own stay with it.
+    """
+    if skill.root == "project":
+        return {}
+    names = {one.name for one in skill.variables if not one.name.startswith(OURS)} - SERVER_ALONE
+    return {name: loaded.variables[name] for name in names if is_set(loaded.variables, name)}
+
+
+def judge(files: Mapping[str, bytes], owner: Owner, before: Mapping[str, bytes]) -> str:
+    """Why the files of a skill may not be kept or loaded, by the scan; empty where they may.
+
+    What a person wrote is theirs to load. What the scan found in the files as they were `before` is no fault of the change.
+    """
+    if owner in TRUSTED:
+        return ""
+    report = _scan.load()(files)
+    if _allowed.load()(report.verdict, owner) == "allow":
+        return ""
+    known = {(one.rule, one.file, one.text) for one in _scan.load()(before).findings} if before else set[Any]()
+    if known and all((one.rule, one.file, one.text) in known for one in report.findings):
+        return ""
+    return report.why
+
+
+class Skills:
+    """The skills of one conversation: none where they are off. `state` is what the tools of the conversation share.
+
+    Raises UsageError for a skill of the options that is not there.
+    """
+
+    def __init__(self, app: Melete, options: Options, env: Environment, *, cwd: str) -> None:
+        self.state: dict[str, Any] = {}
+        self.library: Keeper | None = None
+        self.here = Here()
+        self._app = app
+        self._options = options
+        self._env = env
+        self._cwd = cwd
+        self._called = options.skills
+        self._exposed: list[tuple[str, list[list[Any]]]] = []
+        if app.loaded.settings.skills.enabled:
+            self.library, self._index = _shelved(app, cwd)
+        elif options.skills:
+            raise UsageError("skills are off (skills.enabled)", next="switch them on, or leave --skills out")
+        for name in options.skills:
+            self._need(name)
+
+    def _need(self, name: str) -> None:
+        try:
+            if self.library:
+                self.library.get(name)
+        except ToolError as error:
+            raise UsageError(str(error), next="list them with: melete skills list") from error
+
+    def among(self, tools: Sequence[Tool]) -> "Skills":
+        """Say what can be called in this session: skills are shown by that. Returns itself."""
+        given = self._app.loaded.settings.tools
+        chosen = self._options.toolsets or given.enabled or self._app.registry.names("tools")
+        self.state[HANDED] = partial(handed, self._app.loaded)
+        self.here = self.state[HERE] = Here(
+            tools=frozenset(tool.name for tool in tools),
+            toolsets=frozenset(chosen).difference(given.disabled),
+            platform=platform(),
+            cwd=self._cwd,
+        )
+        return self
+
+    @property
+    def _listing(self) -> "Block | None":
+        """What the prompt says of skills, the same for as long as nothing changes; None where no tool loads one."""
+        if self.library is None or VIEW not in self.here.tools:
+            return None
+        return self._index.block(self.here, tokens=self._app.loaded.settings.skills.char_budget // 4)
+
+    def block(self) -> str:
+        """The list for the prompt, with what to do with it."""
+        listing = self._listing
+        return self._app.redact(listing.text) if listing else ""
+
+    async def said(self, state: Transcript, frames: Sequence[Framed], prompt: Message | None) -> Message | None:
+        """The prompt with the skills that it calls for, and the names of those that it suggests, behind it.
+
+        `frames` are about to be stored. Raises UsageError for a skill that is called for and cannot be loaded.
+        """
+        if self.library is None or prompt is None:
+            return prompt
+        frame = frames[-1] if frames else state.frame
+        offered = frame is not None and any(schema.name == VIEW for schema in frame.tools)
+        listing = self._listing if offered else None
+        if frames and listing:
+            self._expose("index", listing.shown)
+        called = dict.fromkeys(self._called, "")
+        for name, args in self.calls(prompt.text):
+            called[name] = called.get(name) or args
+        self._called = ()
+        added = [await self._loaded(self.library, name, args) for name, args in [*called.items()][:MOST_CALLED]]
+        if listing and listing.more:
+            known = {*listed(state, frame), *called}
+            added += self._suggestions(self.library, prompt.text, known)
+        return structs.replace(prompt, parts=(*prompt.parts, *(Text(text=one) for one in added))) if added else prompt
+
+    def calls(self, text: str) -> Iterator[tuple[str, str]]:
+        """The skills that a message calls for: `/name` at its beginning, one or several, and `@name` anywhere."""
+        there = self.library or ()
+        if (head := _SLASHES.match(text)) and all(name in there for name in _names(head[1])):
+            yield from ((name, text[head.end() :].strip()) for name in _names(head[1]))
+        yield from ((found[1], "") for found in _AT.finditer(text) if found[1] in there)
+
+    async def _loaded(self, library: "Keeper", name: str, args: str) -> str:
+        try:
+            text = await library.read(name, args=args)
+        except ToolError as error:
+            raise UsageError(str(error), next="call for another, or none") from error
+        await _learned.load()(self.state, self._env, text)
+        config = "\n".join(f"{key} = {value}" for key, value in text.config.items())
+        rows = (f"{CALLED} {name}.]", _missing.load()(text.missing), config, text.text)
+        return self._app.redact("\n".join(one for one in rows if one))
+
+    def _suggestions(self, library: "Keeper", text: str, known: set[str]) -> Iterator[str]:
+        """The lines that name what matches and was not named yet, where there is anything."""
+        most = self._app.loaded.settings.skills.suggestions
+        asked = _words.load()(text)
+        if not (most and (ranked := library.rank(text, here=self.here, limit=4 * most))):
+            return
+        fit = [
+            one
+            for one, score in ranked
+            if score >= LEAST * ranked[0][1] and one.name not in known and tells(asked, one)
+        ][:most]
+        if fit:
+            self._expose("retrieved", [one.name for one in fit])
+            line = _one_line.load()
+            rows = (f"- {one.name}: {line(one.description, LONGEST_LINE)}" for one in fit)
+            yield "\n".join((SUGGESTED, *rows))
+
+    def _expose(self, how: str, names: Sequence[str]) -> None:
+        self._exposed.append((how, [[name, "", rank, 0] for rank, name in enumerate(names, 1)]))
+
+    async def told(self, session: Session) -> None:
+        """Store what was shown and loaded in a few facts that nothing waits for, and index some texts that are not yet."""
+        if loaded := [[name, version, 0, tokens] for name, version, tokens in self.state.pop(LOADED, ())]:
+            self._exposed.append(("loaded", loaded))
+        exposed, self._exposed = self._exposed, []
+        about = {"session": session.ref.id, "turn": session.transcript.seq}
+        try:
+            for how, rows in exposed:
+                await self._app.ledger.append("skill.exposure", {**about, "how": how, "skills": rows}, durable=False)
+        except StoreError as error:  # what the run did is stored all the same
+            log.warning("which skills were used was not noted: %s", error)
+        if self.library and self._listing and self._listing.more:
+            await asyncio.to_thread(self.library.fill)
+
+
+def _names(slashes: str) -> list[str]:
+    return [word.removeprefix("/") for word in slashes.split()]
+
+
+def listed(state: Transcript, frame: Framed | None) -> set[str]:
+    """The skills that a conversation has before it by name: in its prompt and behind earlier messages."""
+    texts = list(frame.system) if frame else []
+    texts += [
+        part.text
+        for message in state.messages
+        for part in message.parts
+        if isinstance(part, Text) and part.text.startswith(SUGGESTED)
+    ]
+    return {name for text in texts for name in _LISTED.findall(text)}
+
+
+def tells(asked: Mapping[str, int], skill: Skill) -> bool:
+    """Whether what is asked and what a skill says of itself have two words in common, or one with its name."""
+    wanted = {word[:STEM] for word in asked}
+    name = {word[:STEM] for word in _words.load()(skill.name.replace("-", " "))}
+    rest = {word[:STEM] for word in _words.load()(f"{skill.description} {' '.join(skill.tags)} {skill.trigger}")}
+    return bool(wanted & name) or len(wanted & (name | rest)) > 1

@@ -1,0 +1,60 @@
+"""A skill's text as it is loaded for use: where it lies, with the arguments of this use in their places. Pure."""
+
+import re
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+from melete.core.skill import Skill, Variable
+
+PLACES: Final = ("{base_dir}", "${SKILL_DIR}", "${HERMES_SKILL_DIR}")
+"""What stands for the skill's own folder."""
+ALL: Final = "$ARGUMENTS"
+_ONE = re.compile(r"(?<!\w)'[^'\n]*'|(?<![\\$\w])\$([1-9])(?!\w)")
+"""A numbered argument; what a shell would leave alone, between single quotes, belongs to another program."""
+
+
+def invoked(text: str, *, base: str, args: str = "") -> str:
+    """The text with the folder's line before it and everything that stands for something replaced.
+
+    Arguments that no place is kept for follow at the end.
+    """
+    for place in PLACES:
+        text = text.replace(place, base)
+    args = args.strip()
+    if ALL in text:
+        text = text.replace(ALL, args)
+    elif args:
+        filled = _ONE.sub(lambda found: _numbered(found, words(args)), text)
+        text = filled if filled != text else f"{text.rstrip()}\n\nARGUMENTS: {args}\n"
+    return f"Base directory of this skill: {base}\n\n{text}"
+
+
+def _numbered(found: re.Match[str], given: Sequence[str]) -> str:
+    number = found[1]
+    if number is None or int(number) > len(given):
+        return found[0]
+    return given[int(number) - 1]
+
+
+def words(args: str) -> list[str]:
+    """Arguments one by one, as a shell would part them; by spaces alone where quotes do not close."""
+    try:
+        return shlex.split(args)
+    except ValueError:
+        return args.split()
+
+
+def folder_of(skill: Skill, cwd: str) -> str:
+    """Where a skill lies as it is told: from the working folder on for one of the project, else in full."""
+    return skill.folder.removeprefix(f"{cwd.rstrip('/')}/") if cwd and skill.root == "project" else skill.folder
+
+
+def missing_text(missing: Sequence[Variable]) -> str:
+    """What a skill still needs, by name and never by value; empty where nothing is missing."""
+    if not missing:
+        return ""
+    rows = ", ".join(
+        f"{one.name} ({about})" if (about := one.required_for or one.help) else one.name for one in missing
+    )
+    return f"Not set: {rows}. Ask the person to set it outside of this conversation: melete skills setup"
