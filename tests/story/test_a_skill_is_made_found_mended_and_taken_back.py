@@ -85,7 +85,7 @@ def test_the_life_of_a_skill(tmp_path: Path) -> None:
         assert first.session != second.session
         assert second.model == "scripted"
         assert "+3. Look at the firewall." in kept.versions.diff(NAME)
-        told = await why(here.app, NAME, first.version)
+        told = await why(here.app, NAME, version=first.version)
         assert told.asked == asked
         assert [(one.tool, one.failed) for one in told.evidence] == [("terminal", False)] * 5
         assert "+1. Inspect the network" in told.diff

@@ -4,10 +4,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from melete.app.skills import library
-from melete.app.web import web_parts
+from melete.app.web import fetcher
 from melete.app.wire import Melete
 from melete.core.plugin import Lazy
-from melete.core.ports import Fetcher
 
 if TYPE_CHECKING:
     from melete.skills.hub import Hub
@@ -21,7 +20,7 @@ _networks: Lazy[Callable[..., tuple[list[Any], list[str]]]] = Lazy("melete.secur
 def hub(app: Melete) -> "Hub":
     """What installs, updates and finds skills of others in this home; raises ConfigError."""
     loaded, home = app.loaded, app.loaded.home
-    fetch: Callable[[], Fetcher] = web_parts(loaded)["fetch"]
+    fetch = fetcher(loaded, *loaded.settings.skills.registries)
     registries = _registries.load()(
         fetch, urls=loaded.settings.skills.registries, cache=home.state / "skill-indexes", clock=app.clock
     )

@@ -1,7 +1,7 @@
 """What the tools of the web are given: the client, and the service that searches. Part of the composition root."""
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,8 +22,8 @@ KEYS = {"brave": "BRAVE_API_KEY", "tavily": "TAVILY_API_KEY", "exa": "EXA_API_KE
 """The variable that holds a service's key."""
 
 
-def web_parts(loaded: Loaded) -> dict[str, Any]:
-    """The arguments of `WebTools`; raises ConfigError for a service that is chosen and cannot be used, or a wrong network."""
+def fetcher(loaded: Loaded, *own: str) -> Callable[[], Fetcher]:
+    """Opens the one client of the web; `own` are beginnings of addresses that the person named. Raises ConfigError."""
     web = loaded.settings.web
     trusted, unreadable = _networks.load()(web.private_networks) if web.private_networks else ([], [])
     if unreadable:
@@ -31,18 +31,21 @@ def web_parts(loaded: Loaded) -> dict[str, Any]:
             f"{SETTING} holds {unreadable[0]!r}, which is no network", next="write ADDRESS or ADDRESS/BITS"
         )
 
-    def opener(own: str = "") -> Callable[[], Fetcher]:
-        @cache
-        def opened() -> Fetcher:
-            dial = _dialer.load()(loaded.environ, web.private_networks, setting=SETTING)
-            certificates = loaded.variables.get("SSL_CERT_FILE", "")
-            return _fetcher.load()(dial, trusted=trusted, own=own, ca_file=certificates)
+    @cache
+    def opened() -> Fetcher:
+        dial = _dialer.load()(loaded.environ, web.private_networks, setting=SETTING)
+        certificates = loaded.variables.get("SSL_CERT_FILE", "")
+        return _fetcher.load()(dial, trusted=trusted, own=own, ca_file=certificates)
 
-        return opened
+    return opened
 
+
+def web_parts(loaded: Loaded) -> dict[str, Any]:
+    """The arguments of `WebTools`; raises ConfigError for a service that is chosen and cannot be used, or a wrong network."""
+    web = loaded.settings.web
     return {
-        "fetch": opener(),
-        "search": _search(loaded, opener),
+        "fetch": fetcher(loaded),
+        "search": _search(loaded, partial(fetcher, loaded)),
         "limit": size_of(web.max_size, where="web.max_size"),
         "timeout": web.timeout,
     }

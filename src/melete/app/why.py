@@ -41,7 +41,7 @@ class Why(Struct, frozen=True, kw_only=True):
     uses: int = 0
 
 
-async def why(app: Melete, name: str, version: str = "") -> Why:
+async def why(app: Melete, name: str, *, version: str = "") -> Why:
     """Where a version of a skill came from, the latest where none is named; raises ToolError for what there is not."""
     versions = library(app).versions
     known = versions.history(name)

@@ -48,16 +48,16 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class PinnedFetcher:
-    """A `Fetcher` that reaches what is plainly public, networks that are `trusted`, and `own`: a server that a person named.
+    """A `Fetcher` that reaches what is plainly public, networks that are `trusted`, and `own`: servers that a person named.
 
-    `own` is the beginning of addresses, such as `http://127.0.0.1:8888`; what it leads to is judged as everything else.
+    `own` are beginnings of addresses, such as `http://127.0.0.1:8888`; what they lead to is judged as everything else.
     `dial` connects to judged addresses only; `ca_file` holds further certificates to trust.
     """
 
-    def __init__(self, dial: Dialer, *, trusted: Sequence[Network] = (), own: str = "", ca_file: str = "") -> None:
+    def __init__(self, dial: Dialer, *, trusted: Sequence[Network] = (), own: Sequence[str] = (), ca_file: str = "") -> None:
         self._dial = dial
         self._trusted = trusted
-        self._own = _origin(own)
+        self._own = [found for one in own if (found := _origin(one))]
         self._ca_file = ca_file
         self._context: ssl.SSLContext | None = None
 
@@ -138,7 +138,7 @@ class PinnedFetcher:
         return await self._dial(where.host, where.port)
 
     def _is_own(self, where: Where) -> bool:
-        return self._own is not None and _same(self._own, where)
+        return any(_same(own, where) for own in self._own)
 
     def _trust(self) -> ssl.SSLContext:
         if self._context is None:

@@ -181,7 +181,7 @@ def test_a_server_that_a_person_named_may_be_on_this_machine_and_leads_nowhere_e
 
     async def own(world: World) -> None:
         base = f"http://127.0.0.1:{world.port}"
-        fetcher = world.fetcher(own=base)
+        fetcher = world.fetcher(own=(base,))
         assert (await fetcher.get(f"{base}/a")).body == b"own"
         for wrong in (f"{base}/b", f"{base}/c", f"http://127.0.0.2:{world.port}/a", f"https://127.0.0.1:{world.port}/"):
             with pytest.raises(ToolError):

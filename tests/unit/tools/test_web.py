@@ -63,7 +63,7 @@ class Server:
         async def resolve(host: str, port: int) -> list[str]:
             return ["10.0.0.1" if host == "inner.example" else "93.184.215.14"]
 
-        return PinnedFetcher(PinnedDialer(resolve=resolve, connect=self.connect), own=self.base)
+        return PinnedFetcher(PinnedDialer(resolve=resolve, connect=self.connect), own=(self.base,))
 
 
 @asynccontextmanager

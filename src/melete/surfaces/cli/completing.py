@@ -1,8 +1,8 @@
-"""What a shell is offered where a session is to be named: ids, with titles beside them; and the names of environments."""
+"""What a shell is offered where a session is to be named: ids, with titles beside them; and the names of skills and environments."""
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 MOST = 200
+_here: Lazy[Callable[..., Any]] = Lazy("melete.app.skill_shelf:here")
+_archived: Lazy[Callable[..., list[str]]] = Lazy("melete.app.skill_shelf:archived")
 _item: Lazy["Callable[..., CompletionItem]"] = Lazy("click.shell_completion:CompletionItem")
 
 
@@ -40,6 +42,25 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
 def complete_environment(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG001 - click's signature
     """Environments whose name begins so."""
     return [_item.load()(name) for name in (*names(registry()), AUTO) if name.startswith(incomplete)]
+
+
+def complete_skill(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """Skills whose name begins so, archived ones for `restore`; none when they cannot be read."""
+    profile = ctx.find_root().params.get("profile") or ""
+    try:
+        rows = asyncio.run(_skills(str(profile), archived=ctx.info_name == "restore"))
+    except (MeleteError, OSError):
+        return []
+    given = ctx.params.get(param.name or "") or ()
+    return [_item.load()(name, help=about) for name, about in rows if name.startswith(incomplete) and name not in given]
+
+
+async def _skills(profile: str, *, archived: bool) -> Sequence[tuple[str, str]]:
+    async with open_melete(load(None, profile=profile)) as app:
+        keeper = _here.load()(app)
+        if archived:
+            return [(name, "") for name in _archived.load()(keeper)]
+        return [(skill.name, one_line(app.redact(skill.description))) for skill in keeper.all()]
 
 
 async def _latest(profile: str) -> Sequence[tuple[SessionInfo, str]]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "demo": "melete.surfaces.cli.demo:demo",
     "serve": "melete.surfaces.cli.serve:serve",
     "sessions": "melete.surfaces.cli.sessions:sessions",
+    "skills": "melete.surfaces.cli.skills:skills",
     "model": "melete.surfaces.cli.model:model",
     "context": "melete.surfaces.cli.context:context",
     "config": "melete.surfaces.cli.config:config",
