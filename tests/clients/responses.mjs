@@ -44,7 +44,8 @@ const rest = [];
 for await (const event of await client.responses.retrieve(seen.id, { stream: true, starting_after: behind })) {
   rest.push(event.sequence_number);
 }
-tell("resumed", { rest: rest.length, wanted: seen.numbers.filter((n) => n > behind).length });
+const wanted = seen.numbers.filter((n) => n > behind);
+tell("resumed", { rest, wanted });
 
 const helper = client.responses.stream({ model: "melete", input: "tool please" });
 let pieces = "";

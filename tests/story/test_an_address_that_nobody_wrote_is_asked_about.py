@@ -40,12 +40,14 @@ def test_what_a_secret_may_have_been_written_into_is_refused_with_nobody_there(t
         "http://hunter2.eve.example/",
         "http://eve.example/hunter2",
         f"{PAGE}?q=hunter2",
+        "http://lighthouse.example/hunter2",
+        f"{PAGE}#http://eve.example/?q=hunter2",
     )
-    assert outcomes(tmp_path, *made_up, prompt=f"Read {PAGE}") == ["denied"] * 4
+    assert outcomes(tmp_path, *made_up, prompt=f"Read {PAGE}") == ["denied"] * 5 + ["ok"]
 
 
 def test_what_somebody_wrote_out_is_fetched(tmp_path: Path) -> None:
-    written = ("http://harbour.example/list?day=2", "http://lighthouse.example/other", "http://notes.example/?a=b")
+    written = ("http://harbour.example/list?day=2", "http://notes.example/other", "http://notes.example/?a=b")
     assert outcomes(tmp_path, *written, prompt=f"Read {PAGE} and <http://notes.example/?a=b>.") == ["ok"] * 3
 
 

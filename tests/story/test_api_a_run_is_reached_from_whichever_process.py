@@ -65,8 +65,13 @@ def test_a_question_of_a_terminal_is_answered_through_the_api(server: Served) ->
         screen.type("ask me\r")
         screen.read_until("find build -delete")
         (waiting,) = wait_until(lambda: server.client.get("/v1/runs", params={"status": "waiting"}).json()["data"])
-        question = server.status(waiting["id"])["questions"][0]["id"]
+        (asked,) = server.status(waiting["id"])["questions"]
+        question = asked["id"]
+        assert asked["seconds"] == 60
         path = f"/v1/runs/{waiting['id']}/answer"
+        typo = server.client.post(path, json={"question": question, "value": "onec"})
+        assert (typo.status_code, typo.json()["error"]["code"]) == (422, "not_a_choice")
+        assert ", ".join(asked["choices"]) in typo.text
         answered = server.client.post(path, json={"question": question, "value": "once"})
         assert answered.json()["status"] == "accepted"
         screen.read_until("Removed.")
@@ -104,7 +109,12 @@ def test_a_question_of_the_server_is_answered_from_a_terminal(server: Served) ->
     begun = server.run("ask me")
     with server.stream(f"/v1/runs/{begun['id']}/events") as events:
         next(event for event in events if event.event == "asked")
-        answered = command(server, "sessions", "answer", begun["session"], "once")
+        words = [*MELETE, "sessions", "answer", begun["session"]]
+        typo = subprocess.run(
+            [*words, "onec"], capture_output=True, env=server.variables(), cwd=server.home, timeout=PATIENCE
+        )
+        assert (typo.returncode, b"say one of once, " in typo.stderr) == (2, True), typo.stderr
+        answered = command(server, "sessions", "answer", begun["session"], "1")
         assert answered["status"] == "accepted"
         kinds = [event.event for event in events]
     assert kinds[-1] == "run.ended"

@@ -79,7 +79,8 @@ def conversation(
 
 
 @pytest.mark.parametrize(
-    ("text", "runs"), [("once", True), ("Yes", True), ("deny", False), ("n", False), ("not now", False)]
+    ("text", "runs"),
+    [("once", True), ("Yes", True), ("deny", False), ("n", False), ("1", True), ("4", False), ("not now", False)],
 )
 def test_an_answer_decides(tmp_path: Path, text: str, runs: bool) -> None:
     async def person(here: Talk, question: str) -> None:
@@ -115,7 +116,7 @@ def test_silence_is_a_no_and_a_late_answer_is_expired(tmp_path: Path) -> None:
     script: list[Reply] = [RISKY, Call("terminal", {"command": "sleep 1.5"}), DONE]
     ran, ended, answered, _ = conversation(tmp_path, script, person, timeout=0.3, attended=True)
     assert not ran
-    assert "counts as a no" in content(ended[0])["error"]
+    assert "counts as a no. Do it in a safer way" in content(ended[0])["error"]
     assert [fact.status for fact in answered] == ["timeout", "expired"]
 
 
@@ -136,6 +137,17 @@ def test_yes_for_the_session_covers_the_same_call_however_it_is_written(tmp_path
     ran, _, _, asked = conversation(tmp_path, [RISKY, again, DONE, again, DONE], person, attended=True)
     assert ran == ["files"] * 3
     assert len(asked) == 1
+
+
+def test_what_was_refused_is_not_asked_about_again_in_that_run(tmp_path: Path) -> None:
+    async def person(here: Talk, question: str) -> None:
+        await answer(here, question, "deny")
+
+    ran, ended, _, asked = conversation(tmp_path, [RISKY, RISKY, DONE], person, attended=True)
+    assert (ran, len(asked)) == ([], 1)
+    assert "not asked twice in one run" in content(ended[1])["error"]
+    assert ended[1].decision is not None
+    assert (ended[1].decision.by, ended[1].decision.who) == ("person", "cli")
 
 
 def test_without_a_person_it_is_denied_with_a_reason(tmp_path: Path) -> None:

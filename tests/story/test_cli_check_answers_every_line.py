@@ -53,7 +53,9 @@ def test_paths(tmp_path: Path) -> None:
     _, found = batch("path", *rows, {"id": 3, "text": "a"}, {"id": 4, "root": str(tmp_path / "no"), "text": "a"})
     assert [row.get("verdict") for row in found] == ["allow", "reject", "reject", None, None]
     assert found[0]["path"] == str(tmp_path / "a/b")
-    assert all(row["error"] for row in found[3:])
+    assert found[3]["error"].startswith("there is no root")
+    assert found[4]["error"].startswith(f"the root {tmp_path / 'no'} cannot be used: No such file or directory")
+    assert melete("check", "path", "--root", str(tmp_path / "no"), "a").returncode == 2
 
 
 def test_skills(tmp_path: Path) -> None:
@@ -80,11 +82,13 @@ def test_skills(tmp_path: Path) -> None:
 def test_a_wrong_line_is_answered_and_ends_nothing() -> None:
     status, found = batch(
         "command", b"\n", b"{oops\n", b'{"id": 7}\n', b'{"id": 8, "text": 1}\n', b"\xff\n", b"[" * 9_000 + b"\n",
-        b'{"id": 9, "text": "' + b"x" * 11_000_000 + b'"}\n', {"id": 10, "text": "ls"},
+        b'{"id": 9, "text": "' + b"x" * 11_000_000 + b'"}\n', b'{"id": 11, "text": "\\ud800x"}\n', {"id": 10, "text": "ls"},
     )  # fmt: skip
     assert status == 1
-    assert [row["id"] for row in found] == [None, 7, 8, None, None, None, 10]
-    assert [("error" in row) for row in found] == [True] * 6 + [False]
+    assert [row["id"] for row in found] == [None, 7, 8, None, None, 9, 11, 10]
+    assert [("error" in row) for row in found] == [True] * 7 + [False]
+    assert found[5]["error"].endswith("it is longer than 10 MB")
+    assert "half a character" in found[6]["error"]
 
 
 def test_each_line_is_answered_before_the_next_one_comes() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from melete.testing import Call, ScriptedModel
 from tests.story.cli import Terminal, lines, melete
+from tests.story.test_cli_shells_complete_sessions import offered
 
 REMOVE = Call("terminal", {"command": "find . -name none -delete"})
 
@@ -23,6 +24,7 @@ def test_an_approval_for_good_holds_headless_until_it_is_taken_back(tmp_path: Pa
         (row,) = lines(melete("policy", "grants", "--json").stdout)
         assert (row["tool"], row["rule"], row["who"]) == ("terminal", "remove-many", "cli")
         assert "command: find . -name none -delete" in melete("policy", "grants").stdout
+        assert row["digest"][:12] in offered("policy", "revoke", row["digest"][:3])
         assert melete("policy", "revoke").returncode == 2
         assert melete("policy", "revoke", "nothing").returncode == 2
         assert melete("policy", "revoke", row["digest"][:8]).returncode == 0

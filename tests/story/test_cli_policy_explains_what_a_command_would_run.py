@@ -45,6 +45,11 @@ def test_words_standard_input_and_json_are_understood() -> None:
     assert melete(*LOCAL, stdin=b"\n").returncode == 2
 
 
+def test_a_folder_that_is_not_there_is_told_in_one_line(tmp_path: Path) -> None:
+    done = melete(*LOCAL, "--cwd", str(tmp_path / "no"), "ls")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+
+
 def test_a_terminal_has_colours() -> None:
     with Terminal([*LOCAL, "ls"]) as terminal:
         assert terminal.end() == 0
@@ -61,5 +66,18 @@ def test_what_a_web_page_would_change_is_said() -> None:
 @pytest.mark.needs("bwrap")
 def test_what_the_sandbox_makes_harmless_is_said() -> None:
     sandbox = ("policy", "explain", "--env", "sandbox")
-    assert "but only inside the sandbox (contained)" in melete(*sandbox, "sudo ls /root").stdout
+    assert "but only behind walls (contained)" in melete(*sandbox, "sudo ls /root").stdout
+    assert "one answer covers the session" in melete(*sandbox, "make test").stdout
+    configure(Path.home(), approvals={"after_untrusted": "walls"})
     assert "it has no network" in melete(*sandbox, "make test").stdout
+    assert "a person is asked first (" in melete(*sandbox, "curl https://example.org").stdout
+    configure(Path.home(), approvals={"after_untrusted": "allow"})
+    assert "After text" not in melete(*sandbox, "make test").stdout
+
+
+def test_a_container_has_walls_unless_it_is_opened() -> None:
+    docker = ("policy", "explain", "--env", "docker", "sudo ls /root")
+    assert "environment docker, behind walls" in melete(*docker).stdout
+    for opened in ({"network": "on"}, {"volumes": ["/srv:/srv"]}):
+        configure(Path.home(), docker=opened)
+        assert "? asked about" in melete(*docker).stdout

@@ -58,6 +58,18 @@ def test_without_a_terminal_a_risky_command_is_denied_unless_yolo(tmp_path: Path
     assert not (tmp_path / "build").exists()
 
 
+def test_a_run_for_a_script_tells_what_was_refused_and_the_model_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / "build").mkdir()
+    with ScriptedModel([REMOVE, "Could not."]) as model:
+        done = melete("run", "--json", "clean", model=model, cwd=tmp_path)
+        assert "say in your answer what is left to do" in model.requests[1].body.decode()
+    (ended,) = [event for event in lines(done.stdout) if event["type"] == "tool.ended"]
+    assert (done.returncode, ended["outcome"]) == (0, "denied")
+    assert {name: ended["decision"][name] for name in ("by", "allowed", "rule")} == {
+        "by": "nobody", "allowed": False, "rule": "remove-many"
+    }  # fmt: skip
+
+
 def test_a_number_stands_for_its_choice(tmp_path: Path) -> None:
     with ScriptedModel([COLOUR, "Noted."]) as model, Terminal(["run", "x"], model=model, cwd=tmp_path) as terminal:
         assert "2  green" in terminal.read_until("[1-2] ")

@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from melete.core.event import Asked, ToolEnded, ToolStarted
 from melete.core.tool import Output, Tool, ToolContext, tool
 from melete.testing import Call, Calls, Reply, Say, ScriptedModel
@@ -27,7 +29,13 @@ def tools(sent: list[str]) -> list[Tool]:
         sent.append(to)
         return {"success": True}
 
-    return [fetch, mail]
+    @tool(effect="write")
+    async def remember(ctx: ToolContext, *, text: str) -> dict[str, Any]:
+        """Keeps something, which no wall holds."""
+        sent.append(text)
+        return {"success": True}
+
+    return [fetch, mail, remember]
 
 
 def play(
@@ -66,11 +74,26 @@ def test_files_and_commands_ask_as_well_where_there_are_no_walls(tmp_path: Path)
         Call("write_file", {"path": "a.txt", "content": "x"}),
         Call("execute_code", {"code": "print(1)"}),
         Call("process", {"action": "list"}),
+        Call("process", {"action": "submit", "session_id": "p1", "data": "ls"}),
     ])  # fmt: skip
     _, ended, _, _ = play(tmp_path / "work", [READ, calls, DONE])
-    assert [fact.outcome for fact in ended] == ["ok", "denied", "error", "denied", "denied", "ok"]
+    assert [fact.outcome for fact in ended] == ["ok", "denied", "error", "denied", "denied", "ok", "denied"]
     assert not any((tmp_path / "work" / name).exists() for name in ("a.txt", "b.txt"))
-    assert [fact.decision.by for fact in ended if fact.decision] == ["nobody"] * 3
+    assert [fact.decision.by for fact in ended if fact.decision] == ["nobody"] * 4
+
+
+@pytest.mark.needs("bwrap")
+def test_what_no_tool_writes_is_refused_without_a_question(tmp_path: Path) -> None:
+    calls = [READ, Call("write_file", {"path": ".git/config", "content": "x"}), DONE]
+    _, ended, _, _ = play(tmp_path / "work", calls)
+    assert content(ended[1])["error"].startswith("Forbidden, whatever the settings: belongs to git")
+
+
+def test_behind_walls_only_what_walls_hold_goes_on(tmp_path: Path) -> None:
+    write = Call("write_file", {"path": "a.txt", "content": "x"})
+    calls = Calls([write, Call("remember", {"text": "x"}), Call("terminal", {"command": "touch b.txt"}), SEND])
+    sent, ended, _, _ = play(tmp_path / "work", [READ, calls, DONE], env="sandbox")
+    assert (sent, [fact.outcome for fact in ended[1:]]) == ([], ["ok", "denied", "denied", "denied"])
 
 
 def test_what_code_has_read_counts_too(tmp_path: Path) -> None:
@@ -88,6 +111,13 @@ def test_what_a_command_brings_from_a_network_counts(tmp_path: Path) -> None:
     get = Call("terminal", {"command": "curl -s file:///dev/null"})
     sent, ended, _, _ = play(tmp_path / "work", [get, SEND, DONE])
     assert (sent, ended[0].result.taint, ended[1].outcome) == ([], "web", "denied")
+
+
+def test_what_another_session_has_read_counts_when_it_is_found_again(tmp_path: Path) -> None:
+    play(tmp_path / "work", [READ, Say("It says that lanterns glow."), DONE], prompts=2)
+    for arguments in ({"query": "lanterns"}, {"query": "weather"}):
+        sent, ended, _, _ = play(tmp_path / "work", [Call("session_search", arguments), SEND, DONE])
+        assert (sent, ended[0].result.taint, ended[1].outcome) == ([], "web", "denied"), arguments
 
 
 def test_the_text_is_framed_as_data(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ UNBOUND = frozenset({
 AFTER_UNTRUSTED = "after-untrusted"
 KEPT_IN = "after-untrusted-kept-in"
 WORK = "session covers every command and change of files in this session that does not name what reaches a network"
+INSTEAD = "Do it in a safer way, or leave it and say in your answer what is left to do."
 SHOWN_SCRIPT = 4_000
 """Bytes of a script that are shown in a question; of a longer one the digest is."""
 
@@ -63,6 +64,7 @@ class Desk:
         """Ask and wait; None when nobody is there or nobody answered in time."""
         if not self.attended:
             return None
+        question = structs.replace(question, seconds=question.seconds or self._timeout)
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._open[question.id] = answer
         try:
@@ -114,6 +116,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     mode: Literal["manual", "smart", "off"] = "manual"
     after_untrusted: Literal["ask", "walls", "allow"] = "ask"
     home: str = ""
+    own: str = ""
 
 
 class Case(Struct, frozen=True, kw_only=True):
@@ -153,6 +156,8 @@ class ApprovalGuard:
         self._lasting = lasting
         self._smart = smart
         self._inner: dict[str, None] = {}
+        self._refused: dict[str, str] = {}
+        """What a person has said no to in this run: it is not asked about again, however often a page has it repeated."""
 
     async def __call__(self, call: ToolCall, ctx: ToolContext, go: Go) -> ToolResult:
         """Ask where the judge or the text that was read says so; raises Refused with a reason that helps the model."""
@@ -215,7 +220,9 @@ class ApprovalGuard:
     def _judged(self, ctx: ToolContext) -> Verdict:
         act = _act(ctx)
         contained = bool(getattr(ctx.env, "contained", False))
-        where = Whereabouts(cwd=act.cwd if act else ctx.env.cwd, home=self._rules.home, contained=contained)
+        where = Whereabouts(
+            cwd=act.cwd if act else ctx.env.cwd, home=self._rules.home, own=self._rules.own, contained=contained
+        )
         verdict = ctx.tool.judge(ctx.arguments, where) if ctx.tool.judge else Verdict()
         if verdict.verdict != "allow" or verdict.reads:
             return verdict
@@ -239,6 +246,8 @@ class ApprovalGuard:
         kept_in = ctx.tool.enclosed and contained and not wants and self._rules.mode != "off"
         if kept_in and covered and _shut(ctx, closed=True) is not None:
             return Verdict(rule=KEPT_IN, reason="follows text from outside, and has no network to send anything by")
+        if (denied := _denied(ctx)).verdict == "forbid":  # a yes would change nothing
+            return denied
         reason = f"follows text from outside ({where}), which may have asked for it"
         return Verdict(verdict="ask", rule=AFTER_UNTRUSTED, reason=reason, sends=wants)
 
@@ -305,10 +314,12 @@ class ApprovalGuard:
 
     async def _asked(self, case: Case, ctx: ToolContext) -> Decision:
         verdict = case.verdict
+        if (by := self._refused.get(case.digest)) is not None:
+            why = f"The person has said no to this very call before, and is not asked twice in one run. {INSTEAD}"
+            raise Refused(why, _refusal("person", verdict, case.digest, who=by))
         if not self._desk.attended:
             raise Refused(
-                f"This needs a person's approval ({verdict.reason}, {verdict.rule}) and nobody is there to give it. "
-                "Do it in a safer way, or leave it and say in your answer what is left to do.",
+                f"This needs a person's approval ({verdict.reason}, {verdict.rule}) and nobody is there to give it. {INSTEAD}",
                 _refusal("nobody", verdict, case.digest),
             )
         lasts = (SESSION, ALWAYS) if self._lasting and not case.kind else (SESSION,)
@@ -322,12 +333,15 @@ class ApprovalGuard:
         )
         answer = await ctx.ask(question)
         if answer is None:
-            why = "Nobody answered the request for approval in time, which counts as a no."
+            why = f"Nobody answered the request for approval in time, which counts as a no. {INSTEAD}"
             raise Refused(why, _refusal("nobody", verdict, case.digest))
         said = answer.strip().lower()
+        if said in (numbers := [str(number) for number in range(1, len(question.choices) + 1)]):
+            said = question.choices[numbers.index(said)]
         scope = MEANT.get(said)
         who = self._desk.answered_by.pop(question.id, "")
         if scope is None:
+            self._refused[case.digest] = who
             note = "" if said in (DENY, "no", "n", "") else f" They said: {answer}"
             refusal = _refusal("person", verdict, case.digest, who=who)
             raise Refused(f"The person said no to this call.{note}", refusal)
@@ -376,6 +390,13 @@ def _shut(ctx: ToolContext, *, closed: bool) -> int | None:
     """Keep commands from the network, or no longer; None where the environment cannot."""
     shut: Callable[..., int | None] | None = getattr(ctx.env, "shut", None)
     return shut(closed=closed) if shut else None
+
+
+def _denied(ctx: ToolContext) -> Verdict:
+    """What the list of files says that no tool writes."""
+    judge: Callable[..., Verdict] | None = getattr(ctx.env, "judge_file", None)
+    path = getattr(ctx.arguments, "path", "") if ctx.tool.effect == "write" else ""
+    return judge(path, write=True) if judge and path and "\0" not in path else Verdict()
 
 
 def _act(ctx: ToolContext) -> Act | None:

@@ -1,6 +1,7 @@
 """A checkpoint of the working folder before the first call of a run that may change it, and what each has left. Layer 2."""
 
 import logging
+from collections.abc import Callable
 
 from melete.core.errors import MeleteError
 from melete.core.event import Notice
@@ -18,9 +19,10 @@ class CheckpointGuard:
     What has gone wrong with a checkpoint is no reason to refuse the work: the person is told that there is none.
     """
 
-    def __init__(self, checkpoints: Checkpoints, *, turn: str) -> None:
+    def __init__(self, checkpoints: Checkpoints, *, turn: str, redact: Callable[[str], str]) -> None:
         self._checkpoints = checkpoints
         self._turn = turn
+        self._redact = redact
         self._broken = False
 
     async def __call__(self, call: ToolCall, ctx: ToolContext, go: Go) -> ToolResult:
@@ -28,7 +30,7 @@ class CheckpointGuard:
         if self._broken or not may_change(ctx):
             return await go(call)
         try:
-            await self._checkpoints.before(self._turn, session=ctx.session.ref.id, label=_asked(ctx))
+            await self._checkpoints.before(self._turn, session=ctx.session.ref.id, label=self._redact(_asked(ctx)))
         except MeleteError as error:
             self._broken = True
             log.warning("no checkpoint: %s", error)

@@ -7,6 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+from melete.agent import results
 from melete.core.event import Delta, Question, ToolProgress
 from melete.core.message import Taint, ToolCall
 from melete.core.policy import Budget, Decision
@@ -65,6 +66,8 @@ class CallContext:
         self._open_questions = 0
         self.heard: dict[str, Taint] = {}
         """Untrusted text that calls inside this one have brought, by their tools."""
+        self.unseen = 0
+        """Pictures that such calls have opened: code gets none."""
 
     async def ask(self, question: Question) -> str | None:
         """Ask the person; the deadline stands still meanwhile, and so does that of every call round this one."""
@@ -104,7 +107,8 @@ class CallContext:
 
     async def spill(self, name: str, text: str) -> str:
         """Keep a long text beside the log, secrets redacted."""
-        return await self.store.spill(self.session.ref, name, self._shared.redact(text))
+        clean = await results.aside(lambda: self._shared.redact(text), len(text))
+        return await self.store.spill(self.session.ref, name, clean)
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         """Run another tool through the same door."""

@@ -7,6 +7,7 @@ import time
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -140,9 +141,9 @@ class Dispatch(Door):
     async def _effect(self, call: ToolCall, ctx: CallContext) -> ToolEnded:
         try:
             done = await ctx.within(ctx.tool.deadline, ctx.tool.run(ctx, ctx.arguments))
-            return await self._shaped(call, ctx.tool, _tainted(done, ctx.heard))
+            return await self._shaped(call, ctx.tool, _with_inner(done, ctx))
         except ToolError as error:
-            return await self._shaped(call, ctx.tool, _tainted(_failed(error), ctx.heard))
+            return await self._shaped(call, ctx.tool, _with_inner(_failed(error), ctx))
         except (EnvironmentFailure, StoreError) as error:
             return results.failure(call, self._shared.redact(str(error)))
         except Exception as error:
@@ -162,7 +163,8 @@ class Dispatch(Door):
 
         output, content, path = await results.shape(done, limit=tool.limit, redact=self._shared.redact, spill=spill)
         if output.taint in UNTRUSTED:
-            found = ", ".join(dict.fromkeys(one.rule for one in _scan.load()(content)))
+            signs = await results.aside(partial(_scan.load(), content), len(content))
+            found = ", ".join(dict.fromkeys(one.rule for one in signs))
             source = f"{call.name} ({self._shared.redact(output.source)})" if output.source else call.name
             fields = marked(msgspec.json.decode(content), text=content, call=call.id, source=source, finding=found)
             content = results.encode(fields)
@@ -186,6 +188,7 @@ class Dispatch(Door):
         ended = await self.run(call, parent=parent)
         if ended.result.taint in UNTRUSTED:
             parent.heard[name] = ended.result.taint
+        parent.unseen += len(ended.result.images)
         return msgspec.json.decode(ended.result.content)
 
 
@@ -197,13 +200,16 @@ def _taint(done: Result) -> Taint:
     return done.taint if isinstance(done, Output) else "tool"
 
 
-def _tainted(done: Result, heard: Mapping[str, Taint]) -> Result:
-    """The result with the taint of what the calls inside it brought."""
-    if not heard or _taint(done) in UNTRUSTED:
-        return done
+def _with_inner(done: Result, ctx: CallContext) -> Result:
+    """The result with what the calls inside it brought: the taint, and that their pictures are not seen."""
     output = done if isinstance(done, Output) else Output(fields=done, failed=done.get("success") is False)
-    taint: Taint = "web" if "web" in heard.values() else "import"
-    return msgspec.structs.replace(output, taint=taint, source=", ".join(heard))
+    if ctx.unseen:
+        note = f"pictures that code opens cannot be seen ({ctx.unseen}): call the tool yourself to see one"
+        output = msgspec.structs.replace(output, fields={**output.fields, "pictures": note})
+    if ctx.heard and output.taint not in UNTRUSTED:
+        taint: Taint = "web" if "web" in ctx.heard.values() else "import"
+        output = msgspec.structs.replace(output, taint=taint, source=", ".join(ctx.heard))
+    return output
 
 
 def _layer(guard: Guard, ctx: CallContext, go: Go) -> Go:

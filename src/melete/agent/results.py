@@ -1,7 +1,8 @@
 """What the model reads back: results and failures as JSON objects, kept within their limits. Layer 2."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
@@ -12,6 +13,7 @@ from melete.core.session import Session
 from melete.core.tool import Output, Result
 
 OutcomeName = Literal["ok", "error", "denied", "timeout", "cancelled", "unknown", "not_run"]
+T = TypeVar("T")
 Spill = Callable[[str, str], Awaitable[str]]
 LINES = 2_000
 LINE = 2_500
@@ -24,6 +26,8 @@ UNKNOWN = (
 NOT_BEGUN = "The run was stopped before this call began."
 SHORTEST = 1_000
 """Characters of a text below which its head and tail say too little."""
+LARGE = 20_000
+"""Characters that are looked through while everything waits: some milliseconds, however they were made up."""
 NOTE = 600
 """Characters that the notes about what was cut, paths included, may take."""
 
@@ -86,7 +90,7 @@ async def shape(result: Result, *, limit: int, redact: Callable[[str], str], spi
     in that file, and the text in its place says so.
     """
     output = result if isinstance(result, Output) else Output(fields=result, failed=result.get("success") is False)
-    fields = _map(output.fields, redact)
+    fields = await aside(lambda: _map(output.fields, redact), len(encode(output.fields)))
     content = encode(fields)
     unwieldy = [(k, v) for k, v in fields.items() if isinstance(v, str) and _unwieldy(v)]
     if len(content) <= limit and not unwieldy:
@@ -103,6 +107,11 @@ async def shape(result: Result, *, limit: int, redact: Callable[[str], str], spi
     path = await spill("result.json", content)
     cut = _cut(content, (limit - NOTE) // 2, path)
     return output, encode({"success": not output.failed, "truncated": cut, "full_output": path}), path
+
+
+async def aside(look: Callable[[], T], size: int) -> T:
+    """What `look` gives; in a thread for a text of a larger size, so that nothing else waits for it."""
+    return await asyncio.to_thread(look) if size > LARGE else look()
 
 
 def _map(value: Any, redact: Callable[[str], str]) -> Any:
@@ -127,13 +136,13 @@ def _unwieldy(text: str) -> bool:
 
 def _cut(text: str, room: int, path: str) -> str:
     """Head and tail of a text within `room` characters, long lines shortened, the gap marked."""
-    lines = [_cut_line(line) for line in text.split("\n")]
+    lines = text.split("\n")
     if len(lines) > LINES:
         first = int(LINES * HEAD)
         last = LINES - first - 1  # with the gap it is LINES again: a text is not cut a second time on its way
         gap = f"…[{len(lines) - first - last} lines left out; all of it is in {path}]"
         lines = [*lines[:first], gap, *lines[-last:]]
-    short = "\n".join(lines)
+    short = "\n".join(map(_cut_line, lines))
     if len(short) <= room:
         return short
     head = int(room * HEAD)

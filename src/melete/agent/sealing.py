@@ -13,13 +13,18 @@ import shlex
 from collections.abc import AsyncGenerator, Iterator
 from pathlib import PurePosixPath
 from secrets import token_hex
+from typing import Any
 
 from msgspec import Struct, structs
 
-from melete.core.environment import Environment
+from melete.core.environment import SEALED, Environment
 from melete.core.errors import EnvironmentFailure
 from melete.core.tool import Act, Refused
+from melete.security.syntax import parsed
+from melete.security.unwrap import basename, inner
 from melete.security.visible import digest
+from melete.security.words import UNKNOWN, names
+from melete.security.wrappers import LANGUAGES, SHELLS
 
 log = logging.getLogger("melete.approvals")
 LARGEST = 20_000_000
@@ -40,31 +45,28 @@ LOOK = r"""POSIXLY_CORRECT=1
 \declare -f 2>/dev/null"""
 """In POSIX mode no function stands before `export` and `unset`, so a session cannot hide what it has changed."""
 _EXPORT = re.compile(r'export (\w+)(?:=("(?:[^"\\]|\\.)*"|\$\'(?:[^\'\\]|\\.)*\'|[^\s"]*))?\n', re.DOTALL)
-_TOKEN = re.compile(
-    r"""(?P<word>(?:'[^']*'|"[^"$`\\]*"|[^\s;&|()<>'"`$\\#*?{}\[\]~!])+)|(?P<blank>[ \t]+|\\\n)|(?P<end>[;&|()\n]+)|(?P<other>.)""",
-    re.DOTALL,
+_LITERAL = re.compile(r"""(?:'[^']*'|"[^"$`\\]*"|\\[^\n]|[^\s;&|()<>'"`$\\#*?{}\[\]~!])+""")
+_PASSING = names(
+    "coproc sudo doas env timeout exec nice ionice nohup command builtin time stdbuf setsid chrt taskset flock strace"
 )
-_INTERPRETER = re.compile(
-    r"(?:ba|da|z|k|mk|a)?sh|python[\d.]*|pypy[\d.]*|perl[\d.]*|ruby[\d.]*|node|nodejs|deno|bun|php[\d.]*|lua[\d.]*|Rscript"
-    r"|tclsh|pwsh|awk|gawk|osascript|source|\."
-)
-_VALUED = {
-    "sudo": "-u -g -C -p -h -r -t -U", "doas": "-u -C", "env": "-u -C", "timeout": "-k -s", "exec": "-a", "nice": "-n",
-    "ionice": "-c -n -p", "nohup": "", "command": "", "builtin": "", "time": "-f -o", "stdbuf": "-i -o -e", "setsid": "",
-    "if": "", "then": "", "else": "", "elif": "", "do": "", "while": "", "until": "",
-}  # fmt: skip
-"""What stands before a program, with those of its options that take a value."""
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
-_NUMBER = re.compile(r"\d[\d.]*[smhd]?")
+"""Programs that run the command behind them here, in the same folder."""
+_SOURCING = names("source .")
+_NO_SCRIPT = names("emacs sqlite3 gdb lldb gimp")
+"""Interpreters whose operands are data."""
+_NO_FILE = {True: re.compile(r"-\w*[cs]\w*|-"), False: re.compile(r"-\w*m|--?|eval")}
+"""Behind what a shell, and another interpreter, is given no script."""
+_BETWEEN = " \t\n;&|()<>`"
+_MOVES = names("cd pushd popd")
+_ASIDE = names("subshell command_substitution process_substitution pipeline")
+"""What changes the folder only inside."""
 _SYSTEM = ("/usr/", "/bin/", "/sbin/", "/lib", "/opt/", "/nix/", "/snap/", "/dev/", "/proc/")
 """Where programs lie that a session's own user cannot change."""
-_INLINE = frozenset({"-c", "-e", "-m", "--eval", "-"})
-
-
 _SHELL = re.compile(rb"#![^\n]*\b(?:ba|da|z|k|mk|a)?sh\b")
 _LOOKS_ROUND = re.compile(rb"\$0|\$\{0|BASH_SOURCE|\$\{?\(%|\bFPATH\b")
 """How a shell script asks where it lies."""
 ANYBODY = 0o002
+OLD = ("-type", "f", "-perm", "500", "-mmin", "+1440")
+"""A copy that a crash has left: it is a day old, and interpreters have read theirs long before."""
 
 
 class Script(Struct, frozen=True, kw_only=True):
@@ -123,7 +125,7 @@ async def look(env: Environment, act: Act) -> Sealed:
     """What the command would run now; raises Refused for a script that is too large to be sealed."""
     place = await _standing(env, act.cwd)
     found = [script async for script in _scripts(env, act)]
-    sealed = Sealed(act=act, place=place[1], standing=place[0], scripts=tuple(found))
+    sealed = Sealed(act=act, place=place[1], standing=place[0], scripts=tuple(sorted(found, key=lambda one: one.start)))
     printed = (await act.probe(LOOK)).decode("utf-8", "surrogateescape")
     if not printed:
         return sealed
@@ -170,12 +172,13 @@ async def unseal(env: Environment, ready: Ready) -> None:
 
 async def _beside(env: Environment, script: Script, place: str) -> str:
     """A copy in the script's own folder; empty where none can be made, or where everybody could change it."""
-    folder = PurePosixPath(place, script.word).parent
+    folder = str(PurePosixPath(place, script.word).parent)
     path = f"{folder}/.sealed-{token_hex(8)}-{PurePosixPath(script.word).name}"
     try:
-        found = await env.stat(str(folder))
+        found = await env.stat(folder)
         if found is None or found.mode & ANYBODY:
             return ""
+        await env.exec(["find", folder, "-maxdepth", "1", "-name", SEALED, *OLD, "-delete"], timeout=30)
         await env.write(path, script.data)
     except (OSError, EnvironmentFailure):
         return ""  # it cannot be written there: the copy lies apart
@@ -232,52 +235,63 @@ def named(command: str) -> Iterator[tuple[int, int, str, int]]:
     """Words of a command that may name a script: where each stands, its path from the command's folder, its program's number.
 
     These are the operands of an interpreter, of which the first that is a file is its script, and a program with a slash in
-    its name. What is made of variables or patterns, and what comes behind a here-document, is not looked into.
+    its name. What is made of variables or patterns, or stands in a text for another shell, is not looked into.
     """
-    folder, state, valued, number = "", "program", "", 0
-    for start, end, word in _words(command):
-        if not word:
-            state, valued, number = "program", "", number + 1
-        elif state == "value":
-            state = "program"
-        elif state == "cd":
-            folder, state = str(PurePosixPath(folder, word)), "rest"
-        elif state == "program":
-            state, valued = _after(word, valued)
-            if "/" in word and state == "rest":
-                yield start, end, str(PurePosixPath(folder, word)), number
-        elif state == "operand" and word in _INLINE:
-            state = "rest"
-        elif state == "operand" and not word.startswith("-"):
-            yield start, end, str(PurePosixPath(folder, word)), number
-
-
-def _after(word: str, valued: str) -> tuple[str, str]:
-    """What is to be expected behind a word that stands where a program may, and the options with values of the wrapper."""
-    if word in _VALUED:
-        return "program", _VALUED[word]
-    if word.startswith("-"):
-        return ("value" if word in valued.split() else "program"), valued
-    if _ASSIGNMENT.match(word) or _NUMBER.fullmatch(word):
-        return "program", valued
-    if _INTERPRETER.fullmatch(word.rpartition("/")[2]):
-        return "operand", ""
-    return ("cd" if word == "cd" else "rest"), ""
-
-
-def _words(command: str) -> Iterator[tuple[int, int, str]]:
-    """The literal words of a command with their places; an empty one where another program begins."""
-    found = [*_TOKEN.finditer(command)]
-    for at, token in enumerate(found):
-        kind = token.lastgroup
-        if token.group() == "<" and command[token.end() : token.end() + 1] == "<":
-            return
-        if kind == "end":
-            yield token.start(), token.end(), ""
-        if kind != "word":
+    data, root = command.encode("utf-8", "replace"), parsed(command)
+    waiting: list[Any] = [root] if root is not None else []
+    folder = ""
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, str):
+            folder = node
             continue
-        beside = found[max(at - 1, 0) : at + 2]
-        if any(other.lastgroup == "other" and other.group() not in "<>" for other in beside):
-            yield token.start(), token.end(), "\0"
-        else:
-            yield token.start(), token.end(), "".join(shlex.split(token.group()))
+        if node.type in _ASIDE:
+            waiting.append(folder)
+        waiting += reversed(node.named_children)
+        if node.type != "command":
+            continue
+        found = [*_parts(node)]
+        words = [word for _, _, word in found]
+        if words[:1] and words[0] in _MOVES:
+            folder = str(PurePosixPath(folder, words[-1])) if words[1:] else UNKNOWN
+        for at in _operands(words):
+            start, end = (len(data[:place].decode("utf-8", "replace")) for place in found[at][:2])
+            beside = command[max(start - 1, 0) : start] + command[end : end + 1]
+            if UNKNOWN not in folder + words[at] and not beside.strip(_BETWEEN):
+                yield start, end, str(PurePosixPath(folder, words[at])), node.start_byte
+
+
+def _parts(node: Any) -> Iterator[tuple[int, int, str]]:
+    """The words of one command with their places in bytes; NUL for one that is not literal."""
+    parts = list(node.named_children)
+    for other in node.parent.children_by_field_name("redirect"):
+        for field, others in (("destination", 1), ("argument", 0)):  # where the grammar has words behind a redirection
+            parts += other.children_by_field_name(field)[others:]
+    for part in parts:
+        if part.type not in ("variable_assignment", "file_redirect", "herestring_redirect"):
+            text = part.text.decode("utf-8", "replace")
+            yield part.start_byte, part.end_byte, "".join(shlex.split(text)) if _LITERAL.fullmatch(text) else UNKNOWN
+
+
+def _operands(words: list[str]) -> Iterator[int]:
+    """Which of the words may name the script that runs, behind what only passes it on."""
+    at = 0
+    while at < len(words):
+        name, rest = basename(words[at]), words[at + 1 :]
+        further = inner(words[at], rest, "", {})
+        passed = next((one.argv for one in further if one.argv and name in _PASSING), ())
+        if not passed or tuple(words[-len(passed) :]) != passed:
+            break
+        at = len(words) - len(passed)
+    else:
+        return
+    if name in SHELLS or name in _SOURCING or (name in LANGUAGES and name not in _NO_SCRIPT):
+        if any(one.kind in ("code", "opaque") for one in further) and "-f" not in rest:
+            return
+        for place, word in enumerate(rest, at + 1):
+            if _NO_FILE[name in SHELLS].fullmatch(word):
+                return
+            if word[:1] not in ("-", ""):
+                yield place
+    elif "/" in words[at]:
+        yield at

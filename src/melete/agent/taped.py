@@ -175,7 +175,7 @@ class TapedDesk(Desk):
     """Questions that wait for as long as they did."""
 
     def __init__(self, tape: Tape) -> None:
-        super().__init__(tape, attended=lambda: True, timeout=0)
+        super().__init__(tape, attended=lambda: True, timeout=0.0)
         self._tape = tape
 
     def patience(self, question: Question) -> float:

@@ -1,6 +1,7 @@
 """Deltas without secrets: what a model writes arrives in pieces, and a key that is cut in two looks like none. Layer 2.
 
 So the end of a piece is held back until a blank, or a letter of a script that keys are not written in, shows where the word ends.
+A private key is held back until its last line.
 """
 
 import re
@@ -11,9 +12,13 @@ from msgspec import structs
 
 from melete.core.event import CallDelta, Delta
 
-LONGEST: Final = 400
-"""Characters of a word that are held back; of a longer one what is there goes out."""
-_OPEN: Final = re.compile(rf"(?<![!-~])[!-~]{{1,{LONGEST}}}\Z")
+LONGEST: Final = 8_000
+"""Characters of a word or a private key that are held back; of a longer one what is there goes out."""
+_OPEN: Final = re.compile(
+    rf"-----BEGIN[A-Z0-9 ]{{0,60}}+(?:-{{0,5}}+|-----(?:(?!-----END[A-Z0-9 ]{{1,60}}+-----[^!-~]).){{0,{LONGEST}}}+)\Z"
+    rf"|(?<![!-~])[!-~]{{1,{LONGEST}}}+\Z",
+    re.DOTALL,
+)
 
 
 class Whole:

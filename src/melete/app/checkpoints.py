@@ -38,7 +38,7 @@ def checkpoints_at(app: Melete, folder: str) -> Checkpoints:
 def checkpoint_guards(app: Melete, env: Environment, turn: str) -> list[Guard]:
     """The guard that makes a checkpoint before the first change of a run; none where there can be none."""
     checkpoints = checkpoints_of(app, env) if app.loaded.settings.checkpoints.enabled else None
-    return [CheckpointGuard(checkpoints, turn=turn)] if checkpoints else []
+    return [CheckpointGuard(checkpoints, turn=turn, redact=app.redact)] if checkpoints else []
 
 
 def checkpoints_of(app: Melete, env: Environment) -> Checkpoints | None:

@@ -3,8 +3,11 @@
 These are the very functions that a run asks. Nothing is run, opened, fetched or looked up in a network.
 """
 
+import json
 import os
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +30,9 @@ _refused: Lazy[type[MeleteError]] = Lazy("melete.security.paths:PathRefusedError
 MOST_FILES: Final = 200
 LARGEST: Final = 2_000_000
 """Files of a skill, and bytes of a file, that are read to be judged: more than the scan allows, so that it sees that."""
+LONGEST: Final = 10_000_000
+"""Bytes of a line of a batch."""
+_ID: Final = re.compile(rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?[\d.eE+-]+|true|false)')
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -48,9 +54,10 @@ class SkillRow(Struct, frozen=True, kw_only=True):
 
 
 class How(Struct, frozen=True, kw_only=True):
-    """What is the same for all rows: the person's home, walls round commands, nobody asked, and what takes secrets out."""
+    """What is the same for all rows: the person's home and Melete's, walls, nobody asked, and what takes secrets out."""
 
     home: str = ""
+    own: str = ""
     contained: bool = False
     approvals_off: bool = False
     redact: Callable[[str], str] = str
@@ -64,7 +71,7 @@ def check_command(row: Row, how: How) -> dict[str, Any]:
 
     What is too much to be judged is then forbidden.
     """
-    found = _command.load()(row.text, cwd=row.cwd, home=how.home, contained=how.contained)
+    found = _command.load()(row.text, cwd=row.cwd, home=how.home, own=how.own, contained=how.contained)
     verdict = found.verdict
     if how.approvals_off and verdict == "ask":
         verdict = "forbid" if found.rule == UNJUDGED else "allow"
@@ -91,13 +98,15 @@ def check_secrets(row: Row, how: How) -> dict[str, Any]:
 
 
 def check_path(row: Row, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every check
-    """The path inside its root; the disk is asked for links alone. Raises UsageError without a root, OSError."""
+    """The path inside its root; the disk is asked for links alone. Raises UsageError without a root."""
     if not row.root:
         raise UsageError("there is no root", next="say in which folder the path must stay")
     try:
         return {"verdict": "allow", "path": _resolve.load()(row.root, row.text), "reason": ""}
     except _refused.load() as error:
         return {"verdict": "reject", "path": "", "reason": getattr(error, "why", str(error))}
+    except OSError as error:
+        raise UsageError(f"the root {row.root} cannot be used: {error.strerror}", next="name a folder") from error
 
 
 def check_skill(row: SkillRow, how: How) -> dict[str, Any]:  # noqa: ARG001 - as every check
@@ -153,17 +162,33 @@ def answer(name: str, line: bytes, how: How) -> dict[str, Any]:
     try:
         row: Any = msgspec.json.decode(line, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return {"id": _id(line), "error": f'not a line of {{"id", "{"dir" if kind is SkillRow else "text"}"}}: {error}'}
+        return {
+            "id": _id(line),
+            "error": f'not a line of {{"id", "{"dir" if kind is SkillRow else "text"}"}}: {_why(line, error)}',
+        }
     try:
         return {"id": row.id, **CHECKS[name](row, how)}
+    except MeleteError as error:
+        return {"id": row.id, "error": str(error)}
     except Exception as error:  # noqa: BLE001 - told in its row; the rows behind it are still answered
         return {"id": row.id, "error": f"{type(error).__name__}: {error}"}
 
 
+def _why(line: bytes, error: Exception) -> str:
+    """What is wrong with a line."""
+    if len(line) >= LONGEST:
+        return f"it is longer than {LONGEST // 1_000_000} MB"
+    if b"\\ud" in line.lower() and not isinstance(error, msgspec.ValidationError):
+        with suppress(ValueError, RecursionError):  # others read it, so no more is wrong than that
+            json.loads(line)
+            return "it holds half a character (a lone surrogate)"
+    return str(error)
+
+
 def _id(line: bytes) -> Any:
-    """The id of a line that is wrong elsewhere, null where it has none."""
+    """The id of a line that is wrong elsewhere, null where none is found."""
+    found = _ID.search(line)
     try:
-        row: Any = msgspec.json.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(found[1]) if found else None
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    return row.get("id") if isinstance(row, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -42,7 +42,13 @@ ASKED: Final = {
 AFTER: Final = (
     "After text from outside was read, such as a web page, a person is asked first (approvals.after_untrusted)."
 )
-KEPT_IN: Final = "After text from outside was read, such as a web page, it has no network (approvals.after_untrusted)."
+COVERED: Final = (
+    "After text from outside was read, such as a web page, a person is asked first; one answer covers the session, without a"
+    " network (approvals.after_untrusted: ask)."
+)
+KEPT_IN: Final = (
+    "After text from outside was read, such as a web page, it has no network (approvals.after_untrusted: walls)."
+)
 RUNS: Final = "It runs without a question."
 
 
@@ -88,7 +94,7 @@ def explain(loaded: Loaded, command: str, *, cwd: str, env: str = "") -> Explana
     chosen = choose(loaded, env)
     place = opener_of(registry(), chosen.name)(place_of(loaded, chosen.name, cwd=cwd))
     contained, _ = _walls(place)
-    where = _Where.load()(cwd=cwd, home=str(loaded.home.user or ""))
+    where = _Where.load()(cwd=cwd, home=str(loaded.home.user or ""), own=str(loaded.home.root))
     found = _plan.load()(command)
     verdict = _judge.load()(found, where, contained=contained)
 
@@ -110,7 +116,7 @@ def explain(loaded: Loaded, command: str, *, cwd: str, env: str = "") -> Explana
 
     read_as = _normalise.load()(command)
     given = loaded.settings.approvals
-    asks = given.after_untrusted == "ask" and given.mode != "off"
+    holds = "" if given.mode == "off" else given.after_untrusted
     return Explanation(
         command=visible(command),
         cwd=cwd,
@@ -123,7 +129,7 @@ def explain(loaded: Loaded, command: str, *, cwd: str, env: str = "") -> Explana
         verdict=verdict.verdict,
         rule=verdict.rule,
         reason=visible(verdict.reason),
-        outcome=_outcome(verdict, given.mode, after=_after(place, verdict, command) if asks else ""),
+        outcome=_outcome(verdict, given.mode, after=_after(place, verdict, command, holds=holds)),
         remark=chosen.remark,
     )
 
@@ -136,12 +142,14 @@ def _outcome(verdict: Verdict, mode: str, *, after: str) -> tuple[str, ...]:
     return (RUNS, after) if after else (RUNS,)
 
 
-def _after(place: Environment, verdict: Verdict, command: str) -> str:
+def _after(place: Environment, verdict: Verdict, command: str, *, holds: str) -> str:
     """What text from outside would change about an allowed command; empty for nothing."""
     contained, offline = _walls(place)
-    if verdict.reads or harmless(_terminal.load(), contained=contained, offline=offline):
+    if holds in ("", "allow") or verdict.reads or harmless(_terminal.load(), contained=contained, offline=offline):
         return ""
-    return KEPT_IN if contained and hasattr(place, "shut") and not _reaches.load()(command) else AFTER
+    if not contained or not hasattr(place, "shut") or _reaches.load()(command):
+        return AFTER
+    return KEPT_IN if holds == "walls" else COVERED
 
 
 def _walls(place: Environment) -> tuple[bool, bool]:

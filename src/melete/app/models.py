@@ -181,14 +181,15 @@ class _Variables:
         """The variables as they are now; a `.env` that is gone or cannot be read leaves them as they were."""
         stamp = self._look()
         if stamp not in (self._stamp, GONE):
-            self._stamp = _settled(stamp)
             home = self._loaded.home
             try:
                 values = read_env_file(home.env, shown=home.display(home.env)).values
             except ConfigError:
+                self._stamp = _settled(stamp)
                 return self._values
             self._values = {**values, **self._loaded.environ}
             self._on_key(structs.replace(self._loaded, variables=self._values).secrets)
+            self._stamp = _settled(stamp)  # last: a thread that redacts meanwhile must not go on without these
         return self._values
 
     def _look(self) -> tuple[int, int]:

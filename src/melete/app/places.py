@@ -1,6 +1,10 @@
 """Which environment a session works in, and what that environment is given. Part of the composition root."""
 
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,12 +18,16 @@ from melete.app.variables import variables_for_commands
 from melete.app.wire import Melete
 from melete.core.environment import Dialer, Environment, Opener, Place
 from melete.core.errors import ConfigError, UsageError
+from melete.core.event import Opened
 from melete.core.plugin import Lazy, Registry
+from melete.core.session import SessionRef
 
 if TYPE_CHECKING:
     from melete.app.usable import Usable
 
 AUTO = "auto"
+_KEY = re.compile(r"[0-9a-f]{12}")
+"""A key of a place as we make them; one out of an imported session may be anything, and becomes part of paths."""
 _dialer: Lazy[Callable[[Mapping[str, str], Sequence[str]], Dialer]] = Lazy("melete.net.dial:dialer_for")
 _usable: "Lazy[Callable[[Loaded], Usable]]" = Lazy("melete.app.usable:usable_walls")
 
@@ -90,6 +98,27 @@ def open_place(app: Melete, name: str, *, cwd: str, key: str = "") -> Environmen
     except UnicodeEncodeError as error:
         raise UsageError("the name of the working folder is not UTF-8", next="rename it, or give --cwd") from error
     return env
+
+
+def folder_of(opened: Opened | None) -> str:
+    """The folder of here in which the session works; empty for a new one."""
+    return opened.about.get("folder", opened.cwd) if opened else ""
+
+
+def key_of(ref: SessionRef | None, known: Mapping[str, str]) -> str:
+    """What the session's place is found by again: a fork, and a session from elsewhere, have one by their own id."""
+    key = known.get("place", "")
+    if _KEY.fullmatch(key):
+        return key
+    return blake2b(ref.id.encode(), digest_size=6).hexdigest() if ref else token_hex(6)
+
+
+def folder_here(folder: str) -> str:
+    """The working folder as this machine has it; empty where there is none, which not every environment needs."""
+    try:
+        return os.path.realpath(Path(folder).expanduser())
+    except FileNotFoundError:
+        return ""
 
 
 def _options(loaded: Loaded, name: str) -> Any:

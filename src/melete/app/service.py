@@ -1,16 +1,13 @@
 """What surfaces call: open a conversation, run a prompt in it, reach one that runs elsewhere. Part of the composition root."""
 
 import os
-import re
 import stat
 import time
 from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path
-from secrets import token_hex
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -35,7 +32,7 @@ from melete.app.grants import GrantFile
 from melete.app.logs import log_session
 from melete.app.modelbook import notes
 from melete.app.opening import Options
-from melete.app.places import choose, open_place
+from melete.app.places import choose, folder_here, folder_of, key_of, open_place
 from melete.app.prefill import read_prefill
 from melete.app.routing import is_simple
 from melete.app.skills import Skills
@@ -43,7 +40,7 @@ from melete.app.toolsets import Toolbox, open_tools
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
 from melete.core.errors import ConfigError, SessionNotFoundError, UsageError
-from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, RunEnded, Stop
+from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, Question, RunEnded, Stop
 from melete.core.message import Image, Message, Origin, Part, Text
 from melete.core.model import ModelClient
 from melete.core.policy import Allowance, Limits
@@ -55,10 +52,6 @@ from melete.core.transcript import Transcript
 Kind = Literal["steer", "queue", "answer", "cancel"]
 IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 LARGEST_IMAGE = 20_000_000
-_KEY = re.compile(r"[0-9a-f]{12}")
-"""A key of a place as we make them; one out of an imported session may be anything, and becomes part of paths."""
-
-
 NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
 """A fact that is to be stored anew."""
 
@@ -330,6 +323,7 @@ class Conversation:
             mode="off" if self.options.yolo else given.mode,
             after_untrusted=given.after_untrusted,
             home=str(home.user or ""),
+            own=str(home.root),
         )
         lasting = None if self.app.ephemeral else GrantFile(home.grants, clock=self.app.clock)
         smart = Smart(partial(self._judging, budget))
@@ -353,9 +347,9 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         stack.push_async_callback(app.models.close, model)
         known = before.about if before else {}
         chosen = choose(app.loaded, options.env or known.get("env", ""))
-        key = _key_of(ref, known)
-        worked = _folder_of(before)
-        folder = _folder_here(options.cwd) if options.cwd else worked if Path(worked).is_dir() else ""
+        key = key_of(ref, known)
+        worked = folder_of(before)
+        folder = folder_here(options.cwd) if options.cwd else worked if Path(worked).is_dir() else ""
         try:
             env = open_place(app, chosen.name, cwd=folder, key=key)
         except ConfigError as error:
@@ -370,7 +364,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
         about = {"place": key, **({"env": options.env} if options.env else {})}
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
-            cwd = _folder_here(folder) or env.cwd
+            cwd = folder_here(folder) or env.cwd
             ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=cwd, about=about))
         waking = Waking(app, ref)
         processes = open_processes(app, ref, env, waking, surface=options.surface)
@@ -381,7 +375,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         conversation.prefill = prefill
         conversation.remark = chosen.remark
         if worked and not folder:
-            now = _folder_here("") or env.cwd
+            now = folder_here("") or env.cwd
             conversation.moved = f"the working folder of this session, {worked}, is not there: it goes on in {now}"
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
@@ -425,27 +419,6 @@ def _model_of(app: Melete, opened: Opened | None, options: Options) -> ModelClie
         ) from error
 
 
-def _folder_of(opened: Opened | None) -> str:
-    """The folder of here in which the session works; empty for a new one."""
-    return opened.about.get("folder", opened.cwd) if opened else ""
-
-
-def _key_of(ref: SessionRef | None, known: Mapping[str, str]) -> str:
-    """What the session's place is found by again: a fork, and a session from elsewhere, have one by their own id."""
-    key = known.get("place", "")
-    if _KEY.fullmatch(key):
-        return key
-    return blake2b(ref.id.encode(), digest_size=6).hexdigest() if ref else token_hex(6)
-
-
-def _folder_here(folder: str) -> str:
-    """The working folder as this machine has it; empty where there is none, which not every environment needs."""
-    try:
-        return os.path.realpath(Path(folder).expanduser())
-    except FileNotFoundError:
-        return ""
-
-
 def _why(stored: Framed | None, made: Layers) -> str:
     """Why a frame is made, in place of the stored one."""
     if stored is None:
@@ -466,6 +439,23 @@ def inbox_message(
     """A message for a session: `steer`, `queue`, `answer` (to `question`) or `cancel`."""
     by = Origin(kind="person", who=who, surface=surface)
     return InboxMessage(id=uuid4().hex, kind=kind, text=text, question=question, by=by, at=app.clock.now())
+
+
+def choice(question: Question, line: str) -> str | None:
+    """The answer that a line means: a number stands for its choice; None for a line that is none of the choices.
+
+    Only an approval insists on its choices; to any other question a person may say something else.
+    """
+    if not question.choices:
+        return line
+    if line.isdecimal():
+        return question.choices[int(line) - 1] if 1 <= int(line) <= len(question.choices) else None
+    found = [c for c in question.choices if line and c.lower().startswith(line.lower())]
+    if len(found) == 1:
+        return found[0]
+    if question.kind == "approval":
+        return {"y": "once", "yes": "once", "n": "deny", "no": "deny"}.get(line.lower())
+    return line or None
 
 
 def prompt_message(text: str, images: Sequence[Path] = (), *, surface: str = "cli") -> Message:

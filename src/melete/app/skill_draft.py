@@ -193,7 +193,9 @@ async def draft(app: Melete, given: Material, *, about: str = "", name: str = ""
             spent.append(_spent(model, reply))
             text = _plain(reply.message.text)
             if text.strip(" .\n") == NOTHING:
-                raise MeleteError(f"{model.name} found nothing worth keeping in {given.what}", kept="nothing was changed")
+                raise MeleteError(
+                    f"{model.name} found nothing worth keeping in {given.what}", kept="nothing was changed"
+                )
             if not (why := _wrong(text, name)):
                 break
             messages += [reply.message, user(f"This cannot be kept: {why}. Answer with the whole SKILL.md, mended.")]

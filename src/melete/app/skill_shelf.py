@@ -45,7 +45,9 @@ async def noticed(keeper: "Keeper", name: str) -> str:
     return (await keeper.versions.notice(skill, tree)).version
 
 
-async def write(keeper: "Keeper", name: str, text: str, *, base: str = "", category: str = "", reason: str = "") -> Applied:
+async def write(
+    keeper: "Keeper", name: str, text: str, *, base: str = "", category: str = "", reason: str = ""
+) -> Applied:
     """Make a person's text the SKILL.md of a skill: a new one, or an edit of the version `base`."""
     change = Change(name=name, files={MAIN: text}, base=base, author="user", category=category, reason=reason)
     return await keeper.apply(change)

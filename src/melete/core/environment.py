@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from melete.core.policy import Verdict
 
+SEALED = f".sealed-{'[0-9a-f]' * 16}-*"
+"""How copies of approved scripts are called, as a shell's pattern: they stand in a folder for as long as their command runs."""
+
 
 class Completed(Struct, frozen=True, kw_only=True):
     """How a command ended: `code` is None when it was killed by its deadline; `output` holds both streams in order.
@@ -235,6 +238,7 @@ class Checkpoint(Struct, frozen=True, kw_only=True):
 
 class Restored(Struct, frozen=True, kw_only=True):
     """What a rollback did: paths below the working folder. `kept` were changed by somebody else since and stay as they are.
+    `untold` stay too, whatever is forced: no checkpoint holds what was there before, or what is there now.
 
     `undo` is the checkpoint that was made before it, to roll the rollback back.
     """
@@ -243,6 +247,7 @@ class Restored(Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()
     failed: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
     undo: str = ""
 
 

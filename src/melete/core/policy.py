@@ -71,10 +71,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
 
 
 class Whereabouts(Struct, frozen=True, kw_only=True):
-    """What a judge has to know beside the arguments: the folder, the person's own one, and whether walls are round it."""
+    """What a judge has to know beside the arguments: the folder, the person's own one, Melete's, and whether walls are round it."""
 
     cwd: str = ""
     home: str = ""
+    own: str = ""
     contained: bool = False
 
 

@@ -177,6 +177,8 @@ class Line(Struct, frozen=True, kw_only=True):
     role: str
     text: str
     at: datetime
+    taint: Taint = "tool"
+    """`web` or `import` from the first text from outside in its session on: what is said behind it may follow it."""
 
 
 class Session(Protocol):

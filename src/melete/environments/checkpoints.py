@@ -5,13 +5,13 @@ and runs no hook and no filter. Contents are kept as they are, byte for byte. Wh
 
     refs/before/N   the folder before the first change of a turn
     refs/after/N    the folder after that turn's last change; what differs from it later was somebody else
+    refs/without/N  what was there before that change and is not kept: no rollback writes or removes it
 """
 
 import asyncio
 import fcntl
 import hashlib
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -19,69 +19,24 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from melete.core.environment import Checkpoint, Restored
 from melete.core.errors import EnvironmentFailure
 from melete.environments.hiding import WHOLE
+from melete.environments.keeping import ATTRIBUTES, EXCLUDED, NOBODY, SETTINGS, SPECIAL, About, Keeping, Kept, covers
 from melete.environments.shared import own_home
 from melete.environments.walls import outside
 from melete.security.paths import within
 
 T = TypeVar("T")
-EXCLUDED: Final = (
-    "node_modules/", ".venv/", "venv/", "__pycache__/", ".tox/", ".nox/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/",
-    ".gradle/", ".terraform/", "*.pyc", "*.swp", "*.sock", ".sealed-*",
-)  # fmt: skip
-"""What is made anew from something else, also where no `.gitignore` says so."""
-SETTINGS: Final = {
-    "core.hooksPath": "/dev/null", "core.fsmonitor": "false", "core.attributesFile": "/dev/null", "core.autocrlf": "false",
-    "core.excludesFile": "/dev/null", "core.quotePath": "false", "core.compression": "1", "core.fsync": "none", "gc.auto": "0",
-    "core.protectNTFS": "false", "core.symlinks": "true", "core.untrackedCache": "false", "core.bare": "false",
-    "core.checkStat": "default", "index.threads": "true", "core.precomposeUnicode": "false", "diff.ignoreSubmodules": "all",
-    "diff.external": "", "maintenance.auto": "false", "core.logAllRefUpdates": "false", "advice.graftFileDeprecated": "false",
-}  # fmt: skip
-ATTRIBUTES: Final = "* -text -ident -filter !eol !working-tree-encoding !diff !merge\n"
-"""Over all that the folder's own files say: nothing is converted, and no program is run."""
-SPECIAL = re.compile(r"[\\*?\[\]!# ]")
-"""What a line of git's list of exclusions takes for something else."""
 LATE: Final = 5.0
 """Seconds that another process is waited for which works on the same store."""
-
-
-class Keeping(Struct, frozen=True, kw_only=True):
-    """How much is kept, of one working folder."""
-
-    most: int = 20
-    megabytes: int = 500
-    file_megabytes: int = 10
-    days: int = 7
-    files: int = 50_000
-    seconds: float = 30.0
-
-
-class About(Struct, frozen=True, kw_only=True):
-    """What a commit says of its checkpoint."""
-
-    turn: str
-    session: str
-    label: str = ""
-    kind: str = "turn"
-    at: float = 0.0
-    left_out: int = 0
-
-
-class Kept(Struct, frozen=True, kw_only=True):
-    """One checkpoint in the store; `after` is empty for a turn whose end nobody noted."""
-
-    number: int
-    before: str
-    about: About
-    after: str = ""
 
 
 def store_of(home: Path, folder: str) -> Path:
@@ -114,20 +69,22 @@ class GitCheckpoints:
         self._keeping = keeping or Keeping()
         self._now = now
         self._deadline = 0.0
-        self._turns: dict[str, int] = {}
+        self._turns: dict[str, tuple[int, str]] = {}
+        """The last checkpoint of each turn, and the tree that it has left."""
         self._busy = asyncio.Lock()
 
     async def before(self, turn: str, *, session: str, label: str = "") -> Checkpoint | None:
-        """Keep the folder's state before the first change of a turn; None when that turn has one already."""
-        if turn in self._turns:
-            return None
+        """Keep the folder's state before the first change of a turn; None when that turn has one already.
+
+        What somebody else has changed between two changes of a turn stays theirs.
+        """
         return await self._do(lambda: self._before(About(turn=turn, session=session, label=label[:200])))
 
     async def after(self, turn: str) -> None:
         """Note the state that the turn has left."""
-        number = self._turns.get(turn)
-        if number is not None:
-            await self._do(lambda: self._note(number))
+        number, _ = self._turns.get(turn, (0, ""))
+        if number:
+            self._turns[turn] = (number, await self._do(lambda: self._note(number)))
 
     async def list(self, *, session: str = "") -> Sequence[Checkpoint]:
         """What can be rolled back to, the newest first."""
@@ -191,9 +148,8 @@ class GitCheckpoints:
 
     def _prepare(self) -> None:
         """Make the store at its first use."""
-        self._store.joinpath("index.lock").unlink(
-            missing_ok=True
-        )  # of a process that was killed: we hold the real lock
+        # one of a process that was killed: we hold the real lock
+        self._store.joinpath("index.lock").unlink(missing_ok=True)
         if (self._store / "git" / "HEAD").exists():
             return
         self._run("init", "--quiet", "--bare", str(self._store / "git"), init=True)
@@ -233,46 +189,67 @@ class GitCheckpoints:
     # ---- taking ----
 
     def _before(self, about: About) -> Checkpoint | None:
+        tree, large, odd = self._tree()
+        if self._turns.get(about.turn, (0, ""))[1] == tree:
+            return None
         kept = self._kept()
-        for one in kept:
-            if one.about.turn == about.turn:
-                self._turns[about.turn] = one.number
-                return None
-        commit, about = self._commit(about)
+        mine = next((one for one in reversed(kept) if one.about.turn == about.turn), None)
+        if mine and not (mine.after and self._changes(mine.after, tree)):
+            self._turns[about.turn] = (mine.number, "")
+            return None
+        commit, about = self._commit(structs.replace(about, left_out=large), tree)
         number = kept[-1].number + 1 if kept else 1
-        self._run("update-ref", f"refs/before/{number:08d}", commit)
-        self._turns[about.turn] = number
+        self._keep(number, commit, self._without(odd))
+        self._turns[about.turn] = (number, "")
         made = Kept(number=number, before=commit, about=about)
         self._prune([*kept, made])
-        return _shown(made, 1)
+        return None if mine else _shown(made, 1)
 
-    def _note(self, number: int) -> None:
-        commit, _ = self._commit(About(turn="", session=""))
-        self._run("update-ref", f"refs/after/{number:08d}", commit)
+    def _note(self, number: int) -> str:
+        """Note the folder as it is as what a checkpoint's change has left; returns its tree."""
+        tree = self._tree()[0]
+        self._run("update-ref", f"refs/after/{number:08d}", self._commit(NOBODY, tree)[0])
+        return tree
 
-    def _commit(self, about: About) -> tuple[str, About]:
-        """A commit of the folder as it is."""
-        left_out = self._take_in()
-        tree = self._run("write-tree").decode().strip()
-        about = structs.replace(about, at=self._now(), left_out=left_out)
-        return self._run("commit-tree", tree, stdin=msgspec.json.encode(about)).decode().strip(), about
+    def _keep(self, number: int, commit: str, without: "set[bytes]") -> None:
+        blob = self._run("hash-object", "-w", "--stdin", stdin=b"\0".join(sorted(without))).decode().strip()
+        orders = f"update refs/without/{number:08d} {blob}\nupdate refs/before/{number:08d} {commit}\n"
+        self._run("update-ref", "--stdin", stdin=orders.encode())
 
-    def _take_in(self) -> int:
-        """Bring our index up to date with the folder; returns how many files are too big or too many."""
+    def _without(self, odd: "Iterable[bytes]") -> "set[bytes]":
+        """What is there and not kept: besides what is `odd` all that is ignored, a folder of nothing else as one with a slash."""
+        ignored = self._paths("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
+        ignored = sorted({*ignored, *odd})
+        return {one for one, then in pairwise([*ignored, b""]) if not (one[-1:] == b"/" and then.startswith(one))}
+
+    def _tree(self) -> "tuple[str, int, set[bytes]]":
+        """The folder as it is, how many files are too big or too many, and all that is left out and not ignored."""
+        large, odd = self._take_in()
+        return self._run("write-tree").decode().strip(), large, odd
+
+    def _commit(self, about: About, tree: str = "") -> tuple[str, About]:
+        """A commit of a tree, or of the folder as it is."""
+        about = structs.replace(about, at=self._now())
+        words = ("commit-tree", tree or self._tree()[0])
+        return self._run(*words, stdin=msgspec.json.encode(about)).decode().strip(), about
+
+    def _take_in(self) -> "tuple[int, set[bytes]]":
+        """Bring our index up to date with the folder; returns how many files are too big or too many, and all it leaves out."""
         found = self._paths("ls-files", "-z", "--others", "--modified", "--deleted", "--exclude-standard")
         wanted: list[bytes] = []
         gone: list[bytes] = []
-        left_out = 0
+        large = 0
+        odd = set[bytes]()
         room = self._keeping.megabytes << 20
         linked: dict[bytes, bool] = {}
         for path in dict.fromkeys(found):
             size = GONE if self._through_link(path, linked) else self._size(path)
-            if size == OTHER or any(within(f"{self._folder}/{os.fsdecode(path)}", one) for one in self._own):
+            if any(within(f"{self._folder}/{os.fsdecode(path)}", one) for one in self._own):
                 continue
-            if size == GONE:
-                gone.append(path)
-            elif size > min(room, self._keeping.file_megabytes << 20):
-                left_out += 1
+            if size < 0 or size > min(room, self._keeping.file_megabytes << 20):
+                gone.append(path.rstrip(b"/"))
+                large += size >= 0
+                odd |= set() if size == GONE else {path}
             else:
                 wanted.append(path)
                 room -= size
@@ -283,7 +260,7 @@ class GitCheckpoints:
             if paths:
                 words = (*pack, "update-index", "--add", "--remove", how, "-z", "--stdin")
                 self._run(*words, stdin=b"\0".join(paths) + b"\0")
-        return left_out
+        return large, odd
 
     def _size(self, path: bytes) -> int:
         """The bytes of a file or link, GONE for one that is not there, OTHER for what cannot be kept."""
@@ -305,23 +282,26 @@ class GitCheckpoints:
 
     def _kept(self) -> "list[Kept]":
         """All checkpoints, the oldest first."""
-        text = self._run(
-            "for-each-ref", "--format=%(refname) %(objectname)%00%(contents)%00", "refs/before", "refs/after"
-        )
+        shape = "--format=%(refname) %(objectname)%00%(contents)%00"
+        text = self._run("for-each-ref", "--sort=-refname", shape, "refs/before", "refs/after")
         fields = text.split(b"\0")
         found: dict[int, Kept] = {}
-        after: dict[int, str] = {}
         for head, message in zip(fields[::2], fields[1::2], strict=False):
             name, commit = head.decode().split()
             kind, number = name.split("/")[1], int(name.split("/")[2])
-            if kind == "after":
-                after[number] = commit
-            else:
-                found[number] = Kept(number=number, before=commit, about=msgspec.json.decode(message, type=About))
-        return [structs.replace(found[n], after=after.get(n, "")) for n in sorted(found)]
+            about = msgspec.json.decode(message, type=About)
+            if kind == "before":
+                found[number] = Kept(number=number, before=commit, about=about)
+            elif number in found:
+                found[number] = structs.replace(found[number], after=commit, ended=about.at)
+        return [found[number] for number in sorted(found)]
 
     def _list(self, session: str) -> Sequence[Checkpoint]:
-        mine = [one for one in reversed(self._kept()) if not session or one.about.session == session]
+        first: dict[str, Kept] = {}
+        for one in self._kept():
+            if not session or one.about.session == session:
+                first.setdefault(one.about.turn or one.before, one)
+        mine = reversed(first.values())
         return [_shown(one, number) for number, one in enumerate(mine, 1)]
 
     def _from(self, id: str) -> "list[Kept]":
@@ -339,20 +319,38 @@ class GitCheckpoints:
             return set()
         return set(self._paths("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new))
 
-    def _plan(self, turns: "list[Kept]", now: str) -> "tuple[set[bytes], set[bytes]]":
-        """What the turns have changed and is not as it was, and what of it somebody else changed since."""
+    def _plan(
+        self, turns: "list[Kept]", now: str, without: "set[bytes]"
+    ) -> "tuple[set[bytes], set[bytes], set[bytes]]":
+        """What the turns have changed and is not as it was, what of it somebody else changed since, and what cannot be told.
+
+        The last is what no checkpoint holds: what was there before the turns, or is there now.
+        """
         ours: set[bytes] = set()
         others: set[bytes] = set()
         for one, following in zip(turns, [*(next_.before for next_ in turns[1:]), now], strict=True):
             ours |= self._changes(one.before, one.after or following)
             others |= self._changes(one.after or following, following)
+        for other in self._kept():
+            if other.about.session != turns[0].about.session and any(one.holds(other) for one in turns):
+                others |= self._changes(other.before, other.after)
         ours &= self._changes(turns[0].before, now)
-        return ours, ours & others
+        was = self._was_without(turns[0].number)
+        lost = ours - set(self._paths("ls-tree", "-r", "-z", "--name-only", "--full-tree", turns[0].before))
+        untold = {path for path in lost if was is None or covers(was, path)}
+        untold |= {path for path in ours if covers(without, path) and os.path.lexists(self._at(path))}
+        return ours - untold, (ours & others) - untold, untold
+
+    def _was_without(self, number: int) -> "set[bytes] | None":
+        """What a checkpoint left out; None for one of an older version, which does not say."""
+        ref = f"refs/without/{number:08d}"
+        return set(self._paths("cat-file", "blob", ref)) if self._run("for-each-ref", ref) else None
 
     def _diff(self, id: str, limit: int) -> str:
         turns = self._from(id)
-        now, _ = self._commit(About(turn="", session=""))
-        ours, others = self._plan(turns, now)
+        tree, _, odd = self._tree()
+        now, _ = self._commit(NOBODY, tree)
+        ours, others, _ = self._plan(turns, now, self._without(odd))
         if not ours - others:
             return ""
         paths = [os.fsdecode(path) for path in sorted(ours - others)]
@@ -367,21 +365,17 @@ class GitCheckpoints:
     def _restore(self, id: str, *, force: bool) -> Restored:
         turns = self._from(id)
         target = turns[0]
-        now, _ = self._commit(
-            About(
-                turn="",
-                session=target.about.session,
-                label=f"rollback to before: {target.about.label}"[:200],
-                kind="rollback",
-            )
-        )
-        ours, others = self._plan(turns, now)
+        label = f"rollback to before: {target.about.label}"[:200]
+        tree, _, odd = self._tree()
+        without = self._without(odd)
+        now, _ = self._commit(About(turn="", session=target.about.session, label=label, kind="rollback"), tree)
+        ours, others, untold = self._plan(turns, now, without)
         kept = set[bytes]() if force else others
         wanted = ours - kept
         if not wanted:
-            return Restored(kept=_names(kept))
+            return Restored(kept=_names(kept), untold=_names(untold))
         number = self._kept()[-1].number + 1
-        self._run("update-ref", f"refs/before/{number:08d}", now)
+        self._keep(number, now, without)
         there = set(self._paths("ls-tree", "-r", "-z", "--name-only", "--full-tree", target.before))
         removed = [path for path in sorted(wanted - there) if self._remove(path)]
         written = sorted(wanted & there)
@@ -391,8 +385,9 @@ class GitCheckpoints:
         failed = wanted & now_is
         changed = [path for path in written if path not in failed]
         return Restored(
-            changed=_names(changed), removed=_names(removed), kept=_names(kept), failed=_names(failed), undo=now[:SHOWN]
-        )
+            changed=_names(changed), removed=_names(removed), kept=_names(kept), failed=_names(failed),
+            untold=_names(untold), undo=now[:SHOWN],
+        )  # fmt: skip
 
     def _write(self, commit: str, paths: "Sequence[bytes]") -> None:
         """Write files as a commit has them; git itself follows no link on the way, and replaces one that is there."""
@@ -446,19 +441,28 @@ class GitCheckpoints:
     # ---- keeping it small ----
 
     def _prune(self, kept: "Sequence[Kept]") -> None:
+        last, turns = kept[-1], dict[str, list[Kept]]()
+        for one in kept:
+            turns.setdefault(one.about.turn or one.before, []).append(one)
         oldest = self._now() - self._keeping.days * 86_400
-        gone = [one for one in kept[:-1] if one.about.at < oldest]
-        rest = [one for one in kept if one not in gone]
-        gone += rest[: max(0, len(rest) - self._keeping.most)]
-        if not gone and kept[-1].number % EVERY:
+        others = [turn for turn in turns.values() if last not in turn]  # the one that goes on is kept whole
+        gone = [turn for turn in others if turn[-1].about.at < oldest]
+        rest = [turn for turn in others if turn not in gone]
+        gone += rest[: max(0, len(rest) + 1 - self._keeping.most)]
+        if not gone and last.number % EVERY:
             return
-        full = kept[-1].number % EVERY == 0 and self._bytes() > self._keeping.megabytes << 20
+        full = last.number % EVERY == 0 and self._bytes() > self._keeping.megabytes << 20
         if full:
-            gone += [one for one in rest[: len(rest) // 2] if one not in gone and one is not kept[-1]]
-        orders = "".join(f"delete refs/{kind}/{one.number:08d}\n" for one in gone for kind in ("before", "after"))
+            gone += [turn for turn in rest[: (len(rest) + 1) // 2] if turn not in gone]
+        orders = "".join(
+            f"delete refs/{kind}/{one.number:08d}\n"
+            for turn in gone
+            for one in turn
+            for kind in ("before", "after", "without")
+        )
         if orders:
             self._run("update-ref", "--stdin", stdin=orders.encode())
-        if full or (gone and kept[-1].number % EVERY == 0):
+        if full or (gone and last.number % EVERY == 0):
             self._run("gc", "--quiet", "--prune=now")
 
     def _bytes(self) -> int:

@@ -124,6 +124,16 @@ class Docker(SharedFiles, ScriptedFiles, Programs):
         return WORKSPACE
 
     @property
+    def contained(self) -> bool:
+        """Whether commands reach nothing of this machine but the working folder: no network, and nothing else mounted."""
+        return self.offline and not self.options.volumes
+
+    @property
+    def offline(self) -> bool:
+        """Whether commands have no network."""
+        return self.options.network == "off"
+
+    @property
     def note(self) -> str:
         """One sentence for the model."""
         network = {"off": "there is no network", "on": "it has a network"}.get(

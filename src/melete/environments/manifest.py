@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from melete.core.environment import Completed
+from melete.core.environment import SEALED, Completed
 from melete.core.errors import EnvironmentFailure
 
 OURS = ".melete-sync"
@@ -92,7 +92,7 @@ def here(folder: Path, skip: Sequence[str]) -> dict[str, Found]:
 
 def skipping(skip: Sequence[str]) -> Callable[[str], bool]:
     """Whether an entry of this name is not copied; `*`, `?` and `[…]` stand for what they stand for in a shell."""
-    patterns = "|".join(fnmatch.translate(name) for name in (f"{OURS}*", *skip))
+    patterns = "|".join(fnmatch.translate(name) for name in (f"{OURS}*", SEALED, *skip))
     matches = re.compile(patterns).fullmatch
     return lambda name: matches(name) is not None
 
@@ -124,7 +124,7 @@ def described(found: os.stat_result) -> Found | None:
 def listing_argv(folder: str, token: str, mark: str, skip: Sequence[str]) -> list[str]:
     """The command that lists a folder over there, marked by `mark`; `token` is a word that nobody there can know."""
     leave = ["(", "-name", f"{OURS}*"]
-    for name in skip:
+    for name in (SEALED, *skip):
         leave += ["-o", "-name", name]
     kinds = ["(", "-type", "f", "-o", "-type", "d", "-o", "-type", "l", ")"]
     return ["sh", "-c", LIST, "sh", folder, token, mark, *leave, ")", "-prune", "-o", *kinds]

@@ -6,6 +6,10 @@ import pwd
 from melete.core.environment import Place
 from melete.core.policy import Verdict
 from melete.security.denied import Whose, judge_file
+from melete.security.paths import within
+
+CODE = os.path.realpath(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 - as all paths here
+"""Where the program itself lies."""
 
 
 class SharedFiles:
@@ -14,11 +18,13 @@ class SharedFiles:
     def share(self, place: Place, cwd: str) -> None:
         """Remember whose files they are; to be called before the first question."""
         homes = [home for home in (place.variables.get("HOME", ""), own_home()) if home.startswith("/")]
+        here = os.path.realpath(cwd)
+        code = () if within(here, CODE) or within(CODE, here) else (CODE,)  # who works on it may change it
         real = [os.path.realpath(home) for home in homes]
         self._whose = Whose(
             homes=tuple(dict.fromkeys([*homes, *real])),
-            own=tuple(dict.fromkeys(os.path.realpath(path) for path in place.hidden)),
-            cwd=os.path.realpath(cwd),
+            own=tuple(dict.fromkeys([*(os.path.realpath(path) for path in place.hidden), *code])),
+            cwd=here,
         )
 
     def on_host(self, path: str) -> str:

@@ -10,29 +10,35 @@ from typing import Final
 
 from melete.core.policy import UNJUDGED, Verdict
 from melete.security.inner import CUTS
-from melete.security.plan import LONGEST, Plan, Program, plan, plan_code
+from melete.security.plan import LONGEST, plan, plan_code
+from melete.security.program import Plan, Program
 from melete.security.reading import only_reads
 from melete.security.rules import Rule, Where, fits, named
 from melete.security.rules_abuse import ABUSE
 from melete.security.rules_ask import ASKED_HERE
 from melete.security.rules_forbid import FORBIDDEN
 from melete.security.rules_tools import TOOLS
+from melete.security.words import names
 
 __all__ = ["ASKED", "FORBIDDEN", "LONGEST", "RULES", "Rule", "fitting", "judge_code", "judge_command"]
 
 ASKED: Final[tuple[Rule, ...]] = ASKED_HERE + TOOLS + ABUSE
 RULES: Final[tuple[Rule, ...]] = FORBIDDEN + ASKED
+ELSEWHERE: Final = names(
+    "ssh autossh mosh rsh docker docker-compose podman nerdctl kubectl oc lxc adb gcloud heroku fly flyctl vagrant machinectl k3s"
+)
+"""What runs a command on another machine, or on this one behind the walls."""
 UNDECIDED = "undecided"
 CONTAINED = "contained"
 
 
-def judge_command(text: str, *, cwd: str = "", home: str = "", contained: bool = False) -> Verdict:
+def judge_command(text: str, *, cwd: str = "", home: str = "", own: str = "", contained: bool = False) -> Verdict:
     """`forbid` for what nobody may allow, `ask` for what a person must, `allow` for the rest; the first rule decides.
 
     `reads` is true of what is allowed and only reads. `contained`: the command runs in a sandbox; what that makes harmless is
-    allowed, with it as the reason. Never raises.
+    allowed, with it as the reason; `own` is Melete's home. Never raises.
     """
-    return judge_plan(plan(text), Where(cwd=cwd, home=home), contained=contained)
+    return judge_plan(plan(text), Where(cwd=cwd, home=home, own=own), contained=contained)
 
 
 def judge_code(code: str, *, language: str = "python", contained: bool = False) -> Verdict:
@@ -50,7 +56,7 @@ def judge_plan(found: Plan, where: Where, *, contained: bool = False) -> Verdict
     for rule, program in _candidates(found.programs):
         if cut and rule.verdict == "ask":
             break
-        if rule.verdict == "ask" and contained and rule.contained:
+        if rule.verdict == "ask" and contained and rule.contained and ELSEWHERE.isdisjoint(program.via):
             harmless = harmless or (rule if fits(rule, program, where) else None)
         elif fits(rule, program, where):
             return Verdict(verdict=rule.verdict, rule=rule.id, reason=rule.reason)
@@ -59,7 +65,7 @@ def judge_plan(found: Plan, where: Where, *, contained: bool = False) -> Verdict
     if found.opaque:
         return Verdict(verdict="ask", rule=UNDECIDED, reason=found.opaque[0])
     if harmless is not None:
-        return Verdict(rule=CONTAINED, reason=f"{harmless.reason}, but only inside the sandbox")
+        return Verdict(rule=CONTAINED, reason=f"{harmless.reason}, but only behind walls")
     return Verdict(reads=only_reads(found))
 
 

@@ -5,6 +5,7 @@ import binascii
 import codecs
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from melete.security.words import UNKNOWN, unescape
@@ -26,13 +27,17 @@ def output(argv: Sequence[str], stdin: str, files: Mapping[str, str]) -> str:
     return text if len(text) <= MOST else UNKNOWN
 
 
+def _listing(arguments: list[str], _: str) -> str:
+    return "" if arguments else UNKNOWN
+
+
+def _which(arguments: list[str], _: str) -> str:
+    return f"/usr/bin/{arguments[-1]}\n"
+
+
 def downloaded(words: Sequence[str]) -> list[str]:
     """The files that a download is written to."""
-    found = [
-        b
-        for a, b in zip(words, [*words[1:], ""], strict=True)
-        if re.fullmatch(r"-\w*o|--output(?:-document)?|-\w*O", a) and "://" not in b
-    ]
+    found = [b for a, b in pairwise(words) if re.fullmatch(r"-\w*o|--output(?:-document)?|-\w*O", a) and "://" not in b]
     found += [word.partition("=")[2] for word in words if word.startswith(("--output=", "--output-document="))]
     return found + [word.rpartition("/")[2] for word in words if "://" in word and word.rpartition("/")[2]]
 
@@ -165,5 +170,6 @@ _PROGRAMS: Final[Mapping[str, Callable[[list[str], str], str]]] = {
     "cat": _same, "tee": _through, "head": _same, "tail": _same, "sort": _same, "uniq": _same, "pv": _same,
     **dict.fromkeys(
         ["ssh-agent", "brew", "pyenv", "rbenv", "direnv", "opam", "fnm", "mise", "zoxide", "starship", "conda"], _settings),
-    **dict.fromkeys(["true", "false", ":", "cd", "sleep", "chmod", "export", "set", "test", "[", "mkdir", "touch", "rm"], _nothing),
+    "which": _which, "set": _listing, "export": _listing,
+    **dict.fromkeys(["true", "false", ":", "cd", "sleep", "chmod", "test", "[", "mkdir", "touch", "rm"], _nothing),
 }  # fmt: skip

@@ -10,7 +10,7 @@ from melete.security.inner import Inner, at_most
 MOST = 100
 _RUNS: Final = re.compile(
     r"\b(?:system|popen\d?|subprocess|run|call|check_output|check_call|getoutput|exec\w*|spawn\w*|shell_exec|passthru|proc_open|pty|terminal"
-    r"|child_process|execute|qx|Process|ProcessBuilder|shell|open3|capture2e?|Command)\b|`|%x|\"\s*\|\s*(?:getline|\"?sh)|\|&?\s*getline|^\s*:?!|^\s*\.?shell\s",
+    r"|child_process|execute|qx|Process|ProcessBuilder|shell|open3|capture2e?|Command)\b|`|%x|\"\s*\|\s*(?:getline|\"?sh)|\|&?\s*getline|^\s*:?!|^\s*\.?(?:shell|system)\s|\\!|\bopen\W.{0,60}?(?:['\"]\s*\||\|\s*['\"])",
     re.MULTILINE,
 )
 _LIST = re.compile(r"((?:(['\"])(?:(?!\2).){0,400}\2\s*,\s*\[?\s*){1,40}(['\"])(?:(?!\3).){0,400}\3)", re.DOTALL)
@@ -19,7 +19,7 @@ _STRING = re.compile(
 )
 _QUOTED_BY_WORD = re.compile(r"(?:qx|%x|q[qw]?)\s*(?:\((.*?)\)|\{(.*?)\}|\[(.*?)\]|/(.*?)/|\|(.*?)\|)", re.DOTALL)
 _PACKED = re.compile(r"[A-Za-z0-9+/]{8,}={0,2}\Z")
-_LINES = re.compile(r"^\s*:?!\s*(\S.*)$|^\s*(?:\.?shell|\.system|exec|spawn)\s+([^\s\"'].*)$", re.MULTILINE)
+_LINES = re.compile(r"^\s*(?::?|\\)!\s*(\S.*)$|^\s*(?:\.?shell|\.?system|exec|spawn)\s+([^\s\"'].*)$", re.MULTILINE)
 
 
 def commands_in(code: str) -> list[Inner]:
@@ -36,7 +36,7 @@ def commands_in(code: str) -> list[Inner]:
     more = ["".join(parts) for found in (_LINES, _QUOTED_BY_WORD) for parts in found.findall(code)]
     decoded = [text for string in strings if (text := _decoded(string))]
     found = [
-        text.replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
+        text.strip("| ").replace("\\n", "\n").replace('\\"', '"').replace("\\'", "'")
         for text in (*lists, *strings, *more, *decoded)
     ]
     if code.strip().startswith("rm "):

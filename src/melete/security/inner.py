@@ -23,7 +23,8 @@ TOO_DEEP: Final = "commands are nested too deeply or are too many"
 TOO_WORDY: Final = "it has too many words to be judged"
 TOO_OFTEN: Final = "a loop has too many rounds to be judged"
 TOO_FULL: Final = "a program has too many arguments to be judged"
-CUTS: Final = frozenset((TOO_LONG, TOO_DEEP, TOO_WORDY, TOO_OFTEN, TOO_FULL))
+FAILED: Final = "the judge failed at it"
+CUTS: Final = frozenset((TOO_LONG, TOO_DEEP, TOO_WORDY, TOO_OFTEN, TOO_FULL, FAILED))
 """Why a part of a text was not looked at: what is forbidden may stand there."""
 TOO_MANY: Final = Inner(kind="opaque", text=TOO_DEEP)
 

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from melete.security.plan import Plan, Program, plan, plan_code
+from melete.security.plan import plan, plan_code
+from melete.security.program import Plan, Program
 
 _TABLE: Final = (
     (

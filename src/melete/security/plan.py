@@ -4,39 +4,43 @@ The text is read with the grammar of bash. Nothing is run: variables, substituti
 as the text itself tells, and what it does not tell is named in `opaque`.
 """
 
-import posixpath
+import logging
 import re
-from fnmatch import fnmatchcase
+import shlex
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
-from msgspec import Struct
-
-from melete.security.decode import downloaded, output
-from melete.security.expansion import RUNNING_INDEX, Expander
-from melete.security.inline import commands_in
-from melete.security.inner import TOO_DEEP, TOO_FULL, TOO_LONG, TOO_OFTEN, Inner
+from melete.security.expansion import RUNNING_INDEX
+from melete.security.inner import FAILED, TOO_DEEP, TOO_LONG, TOO_OFTEN, Inner
+from melete.security.program import Plan, Program, Redirect
 from melete.security.python import PYTHONS, actions
+from melete.security.running import DEEPEST, MOST_WORDS, SETTING, UNREAD, Runner
 from melete.security.syntax import (
     ACTIVE_PARTS,
+    COUNTS,
+    FED,
     FORKING,
     HIDING,
     SEPARATORS,
+    WORDS,
     WRITTEN,
     leaves_out,
     normalise,
     parsed,
     prepared,
+    substitutions,
+    unread_words,
 )
-from melete.security.unwrap import basename, inner, runs_others
+from melete.security.unwrap import basename, runs_others
 from melete.security.words import FIELD, UNKNOWN, Word, names, plain, unquoted, words_of
+from melete.security.wrappers import SHADOWED
+
+log = logging.getLogger("melete.security")
 
 LONGEST = 30_000
-DEEPEST = 7
-MOST_PROGRAMS = 200
-MOST_WORDS = 800
 MOST_ROUNDS = 120
 MOST_PIECES = 200
-MOST_REDIRECTS = 50
 FORK_BOMB = "(fork-bomb)"
 
 _STATEMENTS: Final = names(
@@ -45,108 +49,81 @@ _STATEMENTS: Final = names(
 )
 _BRANCHES: Final = frozenset(("if_statement", "while_statement", "case_statement", "c_style_for_statement", "list"))
 """What may be run or not: a variable that is set there has one of two values behind it."""
-_SHORT_NAMES: Final = (
-    "rm", "dd", "chmod", "chown", "mkfs", "shred", "mv", "cp", "sh", "bash", "kill", "reboot", "find", "git", "tee", "wipefs",
-    "truncate", "shutdown", "poweroff", "halt", "mkfs.ext4", "python3", "perl",
-)  # fmt: skip
-"""What a pattern in the place of a program's name may stand for."""
-_RESERVED: Final = frozenset(("", "!", "{", "}", "(", "do", "then", "else", "if", "while", "until"))
-"""What may stand before a program where the grammar has taken a word of the shell for one."""
-_LOADING: Final = names(
-    "PATH LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES BASH_ENV ENV PROMPT_COMMAND PYTHONSTARTUP PERL5OPT PERL5LIB"
-    " HISTFILE HISTSIZE HISTFILESIZE PERL5DB NODE_OPTIONS LESSOPEN LESSCLOSE PYTHONHOME RUBYOPT JAVA_TOOL_OPTIONS"
-)
 
 
-class Redirect(Struct, frozen=True, kw_only=True):
-    """One redirection to or from a file: the operator (`>`, `>>`, `<` …) and the file."""
-
-    operator: str
-    target: str
-
-
-class Program(Struct, frozen=True, kw_only=True):
-    """One program that would run.
-
-    `via` are the programs that start it, outermost first; `stdin` is its literal input (NUL: unknown, empty: none); `code` is
-    what an interpreter is given inline, in `language`.
-    """
-
-    argv: tuple[Word, ...]
-    redirects: tuple[Redirect, ...] = ()
-    via: tuple[str, ...] = ()
-    stdin: str = ""
-    code: str = ""
-    language: str = ""
-    folder: str = ""
-
-    @property
-    def name(self) -> str:
-        """The program's name without its folder."""
-        return basename(self.argv[0].text) if self.argv else ""
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The arguments behind the name, as text."""
-        return tuple(word.text for word in self.argv[1:])
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """All programs of a text, why parts of it cannot be decided, and the variables that it sets."""
-
-    programs: tuple[Program, ...] = ()
-    opaque: tuple[str, ...] = ()
-    assigned: frozenset[str] = frozenset()
-
-
+@lru_cache(maxsize=32)
 def plan(text: str) -> Plan:
     """What the text would run. Never raises; bounded in time by its limits on length, depth and steps."""
-    if len(text) > LONGEST:
-        return Plan(opaque=(TOO_LONG,))
     planner = _Planner()
     if HIDING.search(text):
         planner.opaque.append("it holds characters that hide or reorder what is shown")
-    try:
-        planner.text(normalise(text), ())
-    except RecursionError:
-        planner.opaque.append(TOO_DEEP)
-    return planner.plan()
+    return _followed(planner, text, lambda: planner.text(normalise(text), ()))
 
 
 def plan_code(code: str, language: str) -> Plan:
-    """What inline code would run, as far as its text shows: itself as a program, and the commands in it."""
-    if len(code) > LONGEST:
-        return Plan(opaque=(TOO_LONG,))
+    """What inline code would run, as far as its text shows: itself as a program, and the commands in it. Never raises."""
     planner = _Planner()
-    found = actions(code) if language in PYTHONS else [Inner(kind="code", text=code, language=language)]
-    planner.programs.append(Program(argv=(Word(text=language),), code=found[0].text, language=language))
+
+    def follow() -> str:
+        found = actions(code) if language in PYTHONS else [Inner(kind="code", text=code, language=language)]
+        planner.programs.append(Program(argv=(Word(text=language),), code=found[0].text, language=language))
+        return planner.follow(language, found)
+
+    return _followed(planner, code, follow)
+
+
+def _followed(planner: "_Planner", text: str, follow: Callable[[], str]) -> Plan:
+    """The plan, as far as it came: what fails here must not pass for harmless."""
+    if len(text) > LONGEST:
+        return Plan(opaque=(TOO_LONG,))
     try:
-        planner.follow(language, found)
+        follow()
     except RecursionError:
         planner.opaque.append(TOO_DEEP)
+    except Exception:
+        log.exception("a command could not be judged; it counts as one that cannot be told")
+        planner.opaque.append(FAILED)
     return planner.plan()
 
 
-class _Planner(Expander):
+def _names_descriptor(node: Any) -> bool:
+    """Whether this is the name in `{name}>file`, no argument."""
+    if node.type not in ("concatenation", "command_name") or not re.fullmatch(rb"\{\w+\}", node.text):
+        return False
+    root = node
+    while root.parent is not None:
+        root = root.parent
+    return root.text[node.end_byte - root.start_byte :][:1] in (b"<", b">")
+
+
+def _divided(text: str) -> list[str]:
+    """The words of a piece of a text, without its quotes."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return re.sub(r"[\\'\"]", "", text).split()
+
+
+class _Planner(Runner):
     """Walks one text; what it meets is collected in `programs` and `opaque`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.programs: list[Program] = []
-        self.functions: dict[str, Any] = {}
-        self.via: tuple[str, ...] = ()
-        self.folder = ""
-        self.depth = 0
+        self.walked: set[int] = set()
+        self.counts = False
 
     def plan(self) -> Plan:
         """What was found."""
         return Plan(
-            programs=tuple(self.programs), opaque=tuple(dict.fromkeys(self.opaque)), assigned=frozenset(self.assigned)
+            programs=tuple(self.programs),
+            opaque=tuple(dict.fromkeys(self.opaque)),
+            assigned=frozenset(self.assigned),
+            counts=self.counts,
         )
 
-    def text(self, source: str, via: tuple[str, ...]) -> str:
-        """Follow a shell text; returns what it prints."""
-        if self.depth >= DEEPEST or len(self.programs) >= MOST_PROGRAMS or len(source) > LONGEST:
+    def text(self, source: str, via: tuple[str, ...], *, stdin: str = "") -> str:
+        """Follow a shell text with this input; returns what it prints."""
+        if self.depth >= DEEPEST or self.full() or len(source) > LONGEST:
             self.opaque.append(TOO_DEEP)
             return UNKNOWN
         before, self.via = self.via, via
@@ -157,10 +134,32 @@ class _Planner(Expander):
             self.opaque.append(TOO_LONG)
         if root is None or root.has_error:
             self._broken(source)
-        printed = UNKNOWN if root is None else self.walk(root, "")
+        seen = (self.walked, self.read, self.misread)
+        self.walked, self.read, self.misread = set(), set(), False
+        printed = UNKNOWN if root is None else self.walk(root, stdin)
+        self.counts = self.counts or COUNTS.search(source) is not None
+        if root is not None and not root.has_error:
+            if re.search(r"[`(]", source):
+                self._passed_over(root, source)
+            if self.misread or unread_words(root, self.read):
+                self.opaque.append(UNREAD)
+                self._broken(source)
+        self.walked, self.read, self.misread = seen
         self.depth -= 1
         self.via = before
         return printed
+
+    def _passed_over(self, root: Any, source: str) -> None:
+        """What runs in places that the words above do not look into: indexes, patterns, defaults, here-documents."""
+        if source.count("$(") + source.count("`") > MOST_WORDS:
+            self.opaque.append(TOO_LONG)
+            return
+        found = substitutions(root, source)
+        for node in (one for one in found.nodes if one.id not in self.walked):
+            self.walk(node, "")
+        for text in found.texts:
+            self.text(text, self.via)
+        self.opaque += [UNREAD] if found.unread else []
 
     def _broken(self, source: str) -> None:
         """The grammar does not fit: look at the pieces between separators as if each were a command."""
@@ -168,13 +167,13 @@ class _Planner(Expander):
             self.program([Word(text=FORK_BOMB)], (), "")
         pieces = SEPARATORS.split(source)
         if len(pieces) > MOST_PIECES or ACTIVE_PARTS.search(source):  # without these the pieces are all that there is
-            self.opaque.append("its syntax cannot be read")
+            self.opaque.append(UNREAD)
         for piece in pieces[:MOST_PIECES]:
             bare = re.sub(r"[\\'\"]", "", piece)
             written = tuple(Redirect(operator=">", target=target) for target in WRITTEN.findall(bare))
-            argv = [w for text in WRITTEN.sub("", bare).split() for w in words_of(unquoted(text))]
+            argv = [w for text in _divided(FED.sub("", WRITTEN.sub("", piece))) for w in words_of(unquoted(text))]
             if argv and runs_others(basename(argv[0].text)):
-                self.opaque.append("its syntax cannot be read")
+                self.opaque.append(UNREAD)
             if argv or written:
                 self.program(argv or [Word(text=":")], written, "")
 
@@ -182,10 +181,11 @@ class _Planner(Expander):
 
     def walk(self, node: Any, stdin: str) -> str:
         """Follow a node of the tree with this input; returns what it prints, NUL when unknown."""
-        if self.spent() or len(self.programs) >= MOST_PROGRAMS:
+        if self.spent() or self.full():
             self.opaque.append(TOO_LONG)
             return UNKNOWN
         self.level += 1
+        self.walked.add(node.id)
         before = dict(self.variables) if node.type in _BRANCHES and node.parent.type != "list" else None
         if node.type in _STATEMENTS:
             printed = getattr(self, f"_{node.type}")(node, stdin)
@@ -213,49 +213,55 @@ class _Planner(Expander):
 
     def _redirected_statement(self, node: Any, stdin: str) -> str:
         redirects: list[Redirect] = []
+        more: list[Any] = []
         after: list[Any] = []
-        if leaves_out(node):
-            self.opaque.append("its syntax cannot be read")
-        for child in node.named_children:
+        body, parts = node, list[Any]()
+        while body is not None and body.type == "redirected_statement":
+            if leaves_out(body):
+                self.opaque.append(UNREAD)
+            parts = [child for child in body.named_children if child.type.endswith("_redirect")] + parts
+            body = body.child_by_field_name("body")
+        for child in parts:
             if child.type == "herestring_redirect":
-                stdin = "".join(plain(self.marked(word)) for word in child.named_children[-1:]) + "\n"
+                stdin = self._herestring(child, more) + stdin
             elif child.type == "heredoc_redirect":
-                stdin = self._heredoc(child, redirects, after)
-            elif child.type == "file_redirect":
-                redirects += self._file(child)
+                stdin = self._heredoc(child, redirects, more, after) + stdin
+            else:
+                redirects += self._file(child, more)
         stdin = next((self.files[r.target] for r in redirects if r.operator == "<" and r.target in self.files), stdin)
-        body = node.child_by_field_name("body")
-        printed = self._body(body, tuple(redirects), stdin)
+        printed = self._body(body, tuple(redirects), stdin, more)
         for redirect in redirects:
             if ">" in redirect.operator:
                 before = self.files.get(redirect.target, "") if ">>" in redirect.operator else ""
                 self.files[redirect.target] = before + printed
-                printed = ""
         for child in after:
             printed = self.walk(child, printed)
         return printed
 
-    def _body(self, body: Any, redirects: tuple[Redirect, ...], stdin: str) -> str:
+    def _body(self, body: Any, redirects: tuple[Redirect, ...], stdin: str, more: list[Any]) -> str:
+        """What the redirections belong to; `more` are its words that stand behind them."""
         if body is None:
-            self.program([Word(text=":")], redirects, stdin)
-            return stdin
-        if body.type in ("command", "declaration_command"):
-            return self._command(body, stdin, redirects=redirects)
-        if body.type == "pipeline" and body.named_children:  # a redirection behind a pipeline is its last command's
+            printed = self._simple(more, stdin, redirects)
+            return printed if more else stdin
+        if body.type in ("command", "declaration_command", "unset_command"):
+            return self._command(body, stdin, redirects=redirects, more=more)
+        if body.type in ("pipeline", "list", "negated_command") and body.named_children:  # they are its last command's
             *first, last = body.named_children
             for child in first:
-                stdin = self.walk(child, stdin)
-            return self._body(last, redirects, stdin)
-        if body.type == "list" and body.named_children:
-            *first, last = body.named_children
-            for child in first:
-                self.walk(child, "")
-            return self._body(last, redirects, stdin)
-        if redirects:
-            self.program([Word(text=":")], redirects, stdin)
+                printed = self.walk(child, stdin if body.type == "pipeline" else "")
+                stdin = printed if body.type == "pipeline" else stdin
+            return self._body(last, redirects, stdin, more)
+        if redirects or more:
+            self._simple(more, stdin, redirects)
+        self.misread = self.misread or bool(more)
         return self.walk(body, stdin)
 
-    def _heredoc(self, node: Any, redirects: list[Redirect], after: list[Any]) -> str:
+    def _herestring(self, node: Any, more: list[Any]) -> str:
+        words = [child for child in node.named_children if child.type != "file_descriptor"]
+        more += words[1:]
+        return "".join(plain(self.marked(word)) for word in words[:1]) + "\n"
+
+    def _heredoc(self, node: Any, redirects: list[Redirect], more: list[Any], after: list[Any]) -> str:
         body, quoted = "", False
         for child in node.named_children:
             if child.type == "heredoc_start":
@@ -263,14 +269,21 @@ class _Planner(Expander):
             elif child.type == "heredoc_body":
                 body = child.text.decode("utf-8", "replace") if quoted else plain(self._parts(child, quoted=True))
             elif child.type == "file_redirect":
-                redirects += self._file(child)
-            elif child.type != "heredoc_end":
+                redirects += self._file(child, more)
+                self.misread = self.misread or any(word.text[:1].isspace() for word in more)
+            elif child.type in WORDS:
+                more.append(child)
+            elif child.type not in ("heredoc_end", "file_descriptor"):
                 after.append(child)
         return body
 
-    def _file(self, node: Any) -> list[Redirect]:
+    def _file(self, node: Any, more: list[Any]) -> list[Redirect]:
+        """Where it leads; the grammar gives it the words behind its target as well, which are the command's."""
         operator = "".join(c.text.decode() for c in node.children if not c.is_named)
-        targets = [w.text for c in node.named_children if c.type != "file_descriptor" for w in self.words(c)]
+        words = [c for c in node.named_children if c.type != "file_descriptor"]
+        target = [] if operator.endswith("-") else words[:1]
+        more += words[len(target) :]
+        targets = [w.text for c in target for w in self.words(c)]
         return [Redirect(operator=operator, target=t) for t in targets if not (operator.endswith("&") and t.isdigit())]
 
     def _function_definition(self, node: Any, stdin: str) -> str:
@@ -281,8 +294,10 @@ class _Planner(Expander):
         inside = body.text.decode("utf-8", "replace")
         if re.search(rf"(?<![\w-]){re.escape(called)}\s*(?:\|&?|&)\s*{re.escape(called)}(?![\w-])", inside):
             self.program([Word(text=FORK_BOMB)], (), "")
-        elif called not in self.functions:
+        else:
             self.functions[called] = body
+            if called in SHADOWED:
+                self.opaque.append("a function takes the name of a program")
             self.walk(body, stdin)
         return ""
 
@@ -302,15 +317,13 @@ class _Planner(Expander):
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
         key = name.text.decode() if name is not None else ""
         if value is not None and value.type == "array":
-            text = FIELD.join(word.text for child in value.named_children for word in self.words(child))
+            text = FIELD.join(
+                word.text for child in value.named_children if child.type != "comment" for word in self.words(child)
+            )
         else:
             text = plain(self.marked(value)) if value is not None else ""
         appended = any(child.type == "+=" for child in node.children)
-        self.assign(key, self.variables.get(key, "") + text if appended else text)
-        if re.fullmatch(r"PS[0-4]|PROMPT_COMMAND", key) and text:
-            self.text(text, self.via)
-        if key in _LOADING:
-            self.programs.append(Program(argv=(Word(text="env"), Word(text=f"{key}={text}")), via=self.via))
+        self.set_variable(key, self.variables.get(key, "") + text if appended else text)
         return ""
 
     def _test_command(self, node: Any, _stdin: str) -> str:
@@ -328,8 +341,16 @@ class _Planner(Expander):
 
     def substituted(self, node: Any) -> str:
         """What the commands inside print."""
+        self.walked.add(node.id)
         folder = self.folder
-        printed = "".join([self.walk(child, "") for child in node.named_children])
+        printed = ""
+        for child in node.named_children:
+            if child.type == "file_redirect":  # $(<file)
+                more: list[Any] = []
+                read = [Word(text=r.target) for r in self._file(child, more)]
+                printed += self._simple(more, "", ()) if more else self.program([Word(text="cat"), *read], (), "")
+            else:
+                printed += self.walk(child, "")
         self.folder = folder
         return printed.rstrip("\n")
 
@@ -341,156 +362,42 @@ class _Planner(Expander):
     def _declaration_command(self, node: Any, stdin: str) -> str:
         return self._command(node, stdin)
 
-    def _command(self, node: Any, stdin: str, *, redirects: tuple[Redirect, ...] = ()) -> str:
+    def _command(self, node: Any, stdin: str, *, redirects: tuple[Redirect, ...] = (), more: Sequence[Any] = ()) -> str:
+        self.walked.add(node.id)
+        if leaves_out(node):
+            self.opaque.append(UNREAD)
+        return self._simple([*node.children, *more], stdin, redirects, declared=node.type == "declaration_command")
+
+    def _simple(
+        self, parts: Sequence[Any], stdin: str, redirects: tuple[Redirect, ...], *, declared: bool = False
+    ) -> str:
+        """A simple command of these parts, in their order."""
         argv: list[Word] = []
         given: list[str] = []
-        if leaves_out(node):
-            self.opaque.append("its syntax cannot be read")
-        for child in node.children:
+        waiting = [child for child in parts if child.type != "comment"]
+        while waiting:
+            child = waiting.pop(0)
+            more: list[Any] = []
             if child.type == "variable_assignment":
                 self.walk(child, "")
                 given.append(child.text.decode("utf-8", "replace"))
             elif child.type == "herestring_redirect":
-                stdin = "".join(plain(self.marked(word)) for word in child.named_children[-1:]) + "\n"
+                stdin = self._herestring(child, more) + stdin
             elif child.type == "file_redirect":
-                redirects = (*redirects, *self._file(child))
+                redirects = (*redirects, *self._file(child, more))
+            elif _names_descriptor(child):
+                self.read.update((child.id, *(one.id for one in child.named_children)))
+            elif not argv and SETTING.match(child.text.decode("utf-8", "replace")):
+                name, _, value = plain(self.marked(child)).partition("=")
+                self.set_variable(name, value)
             elif child.is_named or not argv:
                 argv += self.words(child) if len(argv) <= MOST_WORDS else ()
+            waiting[:0] = more
         if not argv:
             self.program([Word(text=":")], redirects, stdin)
             return ""
-        declared = node.type == "declaration_command"
-        for text in given if not declared else ():
-            self._given(text)
-        argv += [Word(text=text) for text in given if declared]
-        return self.program(argv, redirects, stdin)
-
-    def _given(self, text: str) -> None:
-        """A variable for one command: some name a program that is then run, or code that programs load."""
-        name = text.partition("=")[0]
-        value = self.variables.get(name, "")
-        if re.search(r"(?:PAGER|EDITOR|VISUAL|BROWSER|COMMAND|_SSH|PROMPT|ASKPASS|SHELL)\Z", name) and value:
-            self.text(value, (*self.via, name))
-
-    def program(self, argv: list[Word], redirects: tuple[Redirect, ...], stdin: str) -> str:
-        """One program is run; what it runs in turn is followed. Returns what it prints."""
-        if len(self.programs) >= MOST_PROGRAMS:
-            self.opaque.append(TOO_DEEP)
-            return UNKNOWN
-        if len(argv) > MOST_WORDS:
-            self.opaque.append(TOO_FULL)
-        if len(redirects) > MOST_REDIRECTS:
-            self.opaque.append(TOO_LONG)
-            redirects = redirects[:MOST_REDIRECTS]
-        argv = self._named(argv[:MOST_WORDS])
-        texts = [word.text for word in argv]
-        program = Program(argv=tuple(argv), redirects=redirects, via=self.via, stdin=stdin, folder=self.folder)
-        name = program.name
-        further = inner(texts[0], texts[1:], stdin, self.files)
-        coded = next((item for item in further if item.kind == "code"), None)
-        if coded is not None:
-            program = Program(
-                argv=program.argv,
-                redirects=redirects,
-                via=self.via,
-                stdin=stdin,
-                code=coded.text,
-                language=coded.language,
-            )
-        self.programs.append(program)
-        printed = self.follow(name, further)
-        if name in self.functions:
-            printed = self._called(name, texts[1:], stdin)
-        self._noted(name, texts[1:], stdin)
-        known = output(texts, stdin, self.files)
-        return printed if known == UNKNOWN and printed else known
-
-    def _called(self, name: str, arguments: list[str], stdin: str) -> str:
-        """A function of the text is run."""
-        if self.depth >= DEEPEST:
-            self.opaque.append(TOO_DEEP)
-            return UNKNOWN
-        self.depth += 1
-        before = self.positional()
-        self.set_positional(arguments)
-        printed = self.walk(self.functions[name], stdin)
-        self.set_positional(before)
-        self.depth -= 1
-        return printed
-
-    def _noted(self, name: str, words: list[str], stdin: str) -> None:
-        """What a program changes for those behind it: the folder, the arguments, the files."""
-        if name in ("cd", "pushd"):
-            self.folder = posixpath.join(self.folder, words[0] if words else "~")
-            self.folder = words[0] if words and words[0][:1] == "~" else self.folder
-        elif name == "set" and "--" in words:
-            self.set_positional(words[words.index("--") + 1 :])
-        elif name == "shift":
-            self.set_positional(self.positional()[1:])
-        elif name in (
-            "read",
-            "mapfile",
-            "readarray",
-            "getopts",
-            "printf",
-            "local",
-            "declare",
-            "export",
-            "typeset",
-            "readonly",
-        ):
-            self.set_by(name, words, stdin)
-        elif name in ("curl", "wget"):
-            self.files.update(dict.fromkeys(downloaded(words), UNKNOWN))
-        elif name in ("tee", "sponge"):
-            self.files.update({text: stdin for text in words if not text.startswith("-")})
-        elif name == "dd":
-            self.files.update({word[3:]: stdin for word in words if word.startswith("of=")})
-        elif name in ("cp", "mv", "ln") and len(words) > 1 and words[-2] in self.files:
-            self.files[words[-1]] = self.files[words[-2]]
-
-    def _named(self, argv: list[Word]) -> list[Word]:
-        """The program's name, freed from unknown parts that are empty when nobody set them, and from patterns."""
-        while argv[1:] and argv[0].text in _RESERVED:
-            argv = argv[1:]
-        if argv[0].text == "coproc" and argv[3:] and argv[2].text == "{":
-            argv = argv[3:]
-        first = argv[0].text
-        if re.match(r"[^/\s]+\s", first):
-            self.opaque.append("the name of the program is not known")
-        if UNKNOWN in first:
-            rest = first.replace(UNKNOWN, "")
-            if not rest or rest.endswith("/"):
-                self.opaque.append("the name of the program is not known")
-            argv = [Word(text=rest, glob=argv[0].glob), *argv[1:]]
-        if argv[0].glob and len(argv) > 1:
-            self.opaque.append("the name of the program is a pattern")
-            name = basename(first)
-            argv = [next((Word(text=one) for one in _SHORT_NAMES if fnmatchcase(one, name)), argv[0]), *argv[1:]]
-        if first[:1] == "!" and len(first) > 1:
-            self.opaque.append("it runs a command inside another program")
-            argv = [Word(text=first[1:]), *argv[1:]]
-        return argv
-
-    def follow(self, name: str, further: list[Inner]) -> str:
-        """What a program runs in turn; returns what that prints."""
-        printed = ""
-        via = (*self.via, name)
-        for item in further:
-            if item.kind == "opaque":
-                self.opaque.append(item.text)
-            elif item.kind == "text":
-                printed += self.text(item.text, via)
-            elif item.kind == "code":
-                self.follow(name, commands_in(item.text) if item.language not in PYTHONS else [])
-            elif item.argv or item.writes:
-                before, self.via = self.via, via
-                self.depth += 1
-                if self.depth > DEEPEST * 2:
-                    self.opaque.append(TOO_DEEP)
-                else:
-                    written = tuple(Redirect(operator=">", target=target) for target in item.writes)
-                    printed += self.program([Word(text=text) for text in item.argv or (":",)], written, item.text)
-                self.depth -= 1
-                self.via = before
-        return printed
+        if declared:
+            argv += [Word(text=text) for text in given]
+        else:
+            self.given(given)
+        return self.either(argv, redirects, stdin)

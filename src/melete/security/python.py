@@ -47,6 +47,11 @@ _RUNS_CODE: Final = names(
     " code.interact code.InteractiveInterpreter marshal.loads types.FunctionType"
     " types.CodeType pdb.run runpy.run_module _posixsubprocess.fork_exec builtins.breakpoint"
 )
+_SENDS: Final = names(
+    "request post put patch send sendall sendto sendmail send_message urlopen urlretrieve storbinary upload_file upload_fileobj"
+    " put_object"
+)
+"""What a function that sends is called, in whichever library."""
 _TOLD: Final = names("socket ctypes urllib http requests httpx aiohttp")
 
 
@@ -64,6 +69,8 @@ def actions(code: str, depth: int = 0) -> list[Inner]:
             reader.opaque(TOO_LONG)
         else:
             reader.visit(tree)
+        if reader.sends and reader.read:
+            reader.found.append(Inner(kind="argv", argv=("curl", "--upload-file", reader.read[0])))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return [_itself(code), Inner(kind="opaque", text="its Python cannot be read")]
     return [_itself("\n".join(reader.calls) or "pass"), *reader.found]
@@ -85,6 +92,8 @@ class _Reader(ast.NodeVisitor):
         self.found: list[Inner] = []
         self.calls: list[str] = []
         self.depth = depth
+        self.read: list[str] = []
+        self.sends = False
         self.in_class = False
         self.rounds = 0
         self.names: dict[str, Any] = {}
@@ -182,8 +191,16 @@ class _Reader(ast.NodeVisitor):
         ):
             self.opaque(MADE)
         self._handed_on(node)
+        if self.value(node) == Ref(name="os.environ"):
+            self.read.append("environ")
         if not isinstance(node.value, ast.Name) or node.value.id == "__builtins__":
             self.visit(node.value)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        """One variable of the environment is not all of it."""
+        if self.value(node.value) != Ref(name="os.environ"):
+            self.visit(node.value)
+        self.visit(node.slice)
 
     def _handed_on(self, node: ast.expr) -> None:
         value = self.value(node)
@@ -193,6 +210,8 @@ class _Reader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         """A call: of what matters, of what runs code, or of something else."""
         called = self.value(node.func)
+        name = called.name if isinstance(called, Ref) else getattr(node.func, "attr", "")
+        self.sends = self.sends or name.rpartition(".")[2] in _SENDS
         shows = isinstance(node.func, ast.Name) and node.func.id in (
             "help",
             "dir",
@@ -214,6 +233,8 @@ class _Reader(ast.NodeVisitor):
         elif called.name in ACTIONS:
             self._do(ACTIONS[called.name](self._call(node)))
         else:
+            if called.name in ("os.environ.copy", "os.environ.items", "os.environ.values"):
+                self.read.append("environ")
             texts = [value for one in node.args if isinstance(value := self.value(one), str)]
             shown = ", ".join(map(repr, texts)) if called.name.partition(".")[0] in _TOLD else ""
             self.calls.append(f"{called.name}({shown})")
@@ -221,6 +242,7 @@ class _Reader(ast.NodeVisitor):
     def _do(self, done: list[Inner]) -> None:
         """Take note of what is done; whoever deletes files that are not known, one after the other, is given a list of them."""
         for item in done:
+            self.read += item.argv[1:] if item.argv[:1] == ("cat",) else ()
             many = self.rounds and item.argv[:1] in (("rm",), ("rmdir",)) and UNKNOWN in item.argv[-1]
             self.found.append(Inner(kind="argv", argv=("xargs", *item.argv[:-1])) if many else item)
 

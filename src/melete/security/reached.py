@@ -1,13 +1,18 @@
 """Addresses that text from outside may have had made: fetching one tells its server whatever stands in it. Pure. Layer 1.
 
 A page can ask that a secret be written into an address. So after untrusted text an address may be fetched without a question only
-if nothing was written into it: it stands, whole, in what the person said or in what the web itself has shown.
+if nothing was written into it: it stands, whole, in what the person said, or in what the web itself has shown before the model
+wrote it anywhere. What a server or a tool says may repeat what it was asked.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
+from urllib.parse import unquote
 
-from melete.core.message import Message, Text, ToolResult
+import msgspec
+
+from melete.core.message import Message, Text, ToolCall, ToolResult
 from melete.security.taint import UNTRUSTED
 from melete.security.urls import Where, read
 
@@ -15,33 +20,66 @@ _ENDS: Final = frozenset(" \t\r\n\"'`<>()[]{}|\\,;")
 """What no address goes on with where it stands in a text; of these some may be in one, which then asks."""
 _CLOSES: Final = ".:!?*_"
 """What may stand behind an address at the end of a sentence."""
+_BETWEEN: Final = re.compile(r"[\s\"'`<>()\[\]{},;\\]+")
+_Server = tuple[bool, str, int]
+
+_SHOWING: Final = frozenset({"web_extract", "web_search", "read_file", "search_files"})
+"""Tools whose web text, a page's rest out of its file included, holds no words of a model but those that it was called with."""
 
 
 def made_up(addresses: Sequence[str], messages: Iterable[Message]) -> tuple[str, ...]:
-    """Those of the addresses that stand nowhere whole, and are not, without a query, on a server that the person named."""
+    """Those of the addresses that stand nowhere whole, and are not, without a query, on a server that the person named.
+
+    Such a server counts until the model has read something of it: from then on it may be its page that wants to be told.
+    """
     if not addresses:
         return ()
-    said, shown = _texts(messages)
-    named = [where for text in said for word in text.split() if (where := _where(word.strip("\"'`<>()[],;.:!?")))]
-    return tuple(
-        address
-        for address in addresses
-        if not _on_named(address, named) and not any(_stands(address, text) for text in (*said, *shown))
-    )
+    texts = list(_texts(messages))
+    said = [text for who, text in texts if who == "person"]
+    named = {_server(where) for text in said for where in _addresses(text)} - _heard(texts)
+    return tuple(address for address in addresses if not _on_named(address, named) and not _written_out(address, texts))
 
 
-def _texts(messages: Iterable[Message]) -> tuple[list[str], list[str]]:
-    """What the person said, and what came from outside."""
-    said: list[str] = []
-    shown: list[str] = []
+def _heard(texts: Sequence[tuple[str, str]]) -> set[_Server]:
+    """The servers that the model named before the last text from outside: it may be theirs."""
+    last = max((at for at, (who, _) in enumerate(texts) if who == "web"), default=0)
+    return {_server(where) for who, text in texts[:last] if who == "model" for where in _addresses(text)}
+
+
+def _texts(messages: Iterable[Message]) -> Iterable[tuple[str, str]]:
+    """What was said in order, and by whom: the `person`, the `web` (empty where a model's words may be in it), the `model`."""
     for message in messages:
         persons = message.role == "user" and (message.by is None or message.by.kind == "person")
         for part in message.parts:
             if isinstance(part, ToolResult) and part.taint in UNTRUSTED:
-                shown.append(part.content)
+                yield "web", part.content if part.name in _SHOWING else ""
+            elif isinstance(part, ToolCall):
+                yield "model", unquote(_plain(part.arguments))
             elif isinstance(part, Text) and (part.taint in UNTRUSTED or persons):
-                (shown if part.taint in UNTRUSTED else said).append(part.text)
-    return said, shown
+                yield ("web" if part.taint in UNTRUSTED else "person"), part.text
+            elif isinstance(part, Text) and message.role == "assistant":
+                yield "model", unquote(part.text)
+
+
+def _plain(arguments: str) -> str:
+    """Arguments without the escapes in which a model may have written them."""
+    try:
+        return msgspec.json.encode(msgspec.json.decode(arguments)).decode()
+    except msgspec.MsgspecError:
+        return arguments
+
+
+def _written_out(address: str, texts: Iterable[tuple[str, str]]) -> bool:
+    """Whether the person wrote it, or the web showed it before a model that had read text from outside did."""
+    plain = unquote(address.partition("#")[0].rstrip("/"))
+    read = models = False
+    for who, text in texts:
+        if who == "model":
+            models = models or (read and plain in text)
+        elif not (models and who == "web") and _stands(address, text):
+            return True
+        read = read or who == "web"
+    return False
 
 
 def _stands(address: str, text: str) -> bool:
@@ -62,11 +100,19 @@ def _ended(behind: str) -> bool:
     )
 
 
-def _on_named(address: str, named: Sequence[Where]) -> bool:
+def _on_named(address: str, named: Collection[_Server]) -> bool:
     where = _where(address)
-    if where is None or "?" in where.target:
-        return False
-    return any((one.secure, one.host, one.port) == (where.secure, where.host, where.port) for one in named)
+    return where is not None and "?" not in where.target and _server(where) in named
+
+
+def _server(where: Where) -> _Server:
+    return where.secure, where.host, where.port
+
+
+def _addresses(text: str) -> Iterable[Where]:
+    for word in _BETWEEN.split(text):
+        if where := _where(word.rstrip(":.!?")):
+            yield where
 
 
 def _where(address: str) -> Where | None:

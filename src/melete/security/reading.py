@@ -7,7 +7,7 @@ merely read, nor does one with an option or a word that is not known to be harml
 import re
 from typing import Final
 
-from melete.security.plan import Plan, Program
+from melete.security.program import Plan, Program
 from melete.security.words import UNKNOWN, names
 
 _ANY: Final = names(
@@ -58,6 +58,7 @@ def only_reads(plan: Plan) -> bool:
     """Whether all that would run is known, only reads, and writes to nothing but the output."""
     return (
         not plan.opaque
+        and not plan.counts
         and bool(plan.programs)
         and all(_FREE_NAMES.match(name) for name in plan.assigned)
         and all(map(_reads, plan.programs))
@@ -67,14 +68,14 @@ def only_reads(plan: Plan) -> bool:
 def _reads(program: Program) -> bool:
     path = program.argv[0].text
     if ("/" in path and not re.fullmatch(r"/(?:usr/)?bin/[\w\[.-]+", path)) or not all(
-        (redirect.target == "/dev/null" or ">" not in redirect.operator)
+        (redirect.target == "/dev/null" or (">" not in redirect.operator and UNKNOWN not in redirect.target))
         and not redirect.target.startswith(("/dev/tcp", "/dev/udp"))
         for redirect in program.redirects
     ):
         return False
     name, words = program.name, program.words
     if name in _ANY:
-        return True
+        return name != "test" or {"-v", "-R"}.isdisjoint(words)
     if any(UNKNOWN in word.text or (word.glob and word.text[:1] in "*?[") for word in program.argv):
         return False
     if name in _BUT:

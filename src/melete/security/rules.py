@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from melete.security.plan import Program
-from melete.security.words import UNKNOWN
+from melete.security.program import Program
+from melete.security.words import HERE, UNKNOWN
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -18,7 +18,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     Each field that is given must fit; a field holds words separated by blanks. `programs`: names or patterns; `but`: names that are
     excepted. `sub`: what the first operands are, alternatives separated by `|`. `verb`: patterns, one of which fits one of the first
-    five operands. `any`, `all`: options and words. `none`: those that make it harmless, where the program is sure to take them so. `operand`: classes (see PLACES), one of which fits an operand; `unless`:
+    five operands. `any`, `all`: options and words. `none`: those that make it harmless, where the program is sure to take them so. `operand`: classes (see PLACES), one of which fits an operand, with `last` the last one;
+    `unless`:
     classes into which every operand falls. `redirect`: classes of what is written to. `code`: a pattern for inline code and, for
     programs that run none, their arguments and input; with `inline`, only for inline code; with
     `piped`, only for programs that are fed something. `contained`: a sandbox makes it harmless.
@@ -36,6 +37,7 @@ class Rule(Struct, frozen=True, kw_only=True):
     all: str = ""
     none: str = ""
     operand: str = ""
+    last: bool = False
     unless: str = ""
     redirect: str = ""
     code: str = ""
@@ -45,10 +47,11 @@ class Rule(Struct, frozen=True, kw_only=True):
 
 
 class Where(Struct, frozen=True, kw_only=True):
-    """Where a command runs: its working folder and the person's home, empty when not known."""
+    """Where a command runs: its working folder, the person's home and Melete's, empty when not known."""
 
     cwd: str = ""
     home: str = ""
+    own: str = ""
 
 
 _TOP = r"bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|run|Users|System|Library|Applications|private|nix|Volumes"
@@ -57,13 +60,13 @@ _UNDER = (
     r"|private/(?:etc|var)|etc/(?:ssh|ssl|pam\.d|systemd|sudoers\.d|security|default|apt|init\.d|cron\.\w+|kubernetes|X11|skel)"
     r"|lib\w*/(?:systemd|modules|x86_64-linux-gnu)|sys/firmware(?:/\S*)?"
 )
-_ALL = r"(?:/(?:\*|\.\*|\.?\[[^/]*|\?\*|\{\S*))?"
+_ALL = r"(?:/(?:\*|\.\*|\.?\[[^/]*|\.?\?+\*|\{\S*))?"
 PLACES: Final[dict[str, re.Pattern[str]]] = {
     name: re.compile(pattern)
     for name, pattern in {
-        "root": r"/(?:\*|\.|\.\.|\.\*|\?\*|\[[^/]*|[^/\0]*[*?][^/]*)?\Z|//+\*?\Z",
+        "root": r"/(?:\*|\.|\.\.|\.\*|\?\*|\[[^/]*|[^/\0]*[*?\[][^/]*)?\Z|//+\*?\Z",
         "system": rf"/(?:{_TOP}){_ALL}\Z|/(?:{_UNDER}){_ALL}\Z",
-        "home": rf"(?:~[\w.-]*|/root|/home/[^/\0]+|/Users/[^/\0]+|/home/\*|/Users/\*){_ALL}\Z",
+        "home": rf"(?:~[\w.-]*|/root|/(?:home|Users)/(?:[^/\0]+|\0)|/home/\*|/Users/\*){_ALL}\Z",
         "critical": r"/etc/(?:passwd|shadow|group|gshadow|sudoers|fstab|crypttab|master\.passwd|pam\.d/\S+|ld\.so\.cache)-?\Z"
         r"|/boot/\S+|/(?:usr/)?(?:bin|sbin)/(?:\w*sh|init|login|su|sudo|systemd|ls|cp|mount)\Z|/(?:usr/)?lib\w*/(?:\S+/)?(?:ld-|libc[.-])\S*"
         r"|/sys/firmware/\S+|/etc/\*\Z|/(?:usr/)?s?bin/\*\Z|/dev/\*\Z",
@@ -76,22 +79,27 @@ PLACES: Final[dict[str, re.Pattern[str]]] = {
         "temporary": r"(?:/private)?(?:/var)?/tmp/(?!\*|\.)[^\0]+\Z",
         "generated": r"(?!.*\.\.)(?:\./)?(?:[\w.-]+/)*(?:node_modules|__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.hypothesis|\.tox|\.nox"
         r"|build|dist|target|out|coverage|htmlcov|\.coverage|\.next|\.nuxt|\.cache|\.parcel-cache|\.turbo|[\w.*-]*\.egg-info|\.eggs|site)/?\Z",
-        "secret": r".*(?:/etc/(?:g?shadow|sudoers|krb5\.keytab|ssh/ssh_host_\w+_key)-?\Z|/\.ssh(?:/(?:id_\w+|identity|\*|.*\.pem)?)?\Z"
-        r"|\.aws/credentials|\.netrc\Z|\.pgpass\Z|\.kube/config\Z|\.docker/config\.json|\.gnupg(?:/|\Z)|\.git-credentials|\.npmrc\Z"
+        "secret": r".*(?:/etc/(?:g?shadow|sudoers|krb5\.keytab|ssh/ssh_host_\w+_key)-?\Z|/\.ssh(?:/(?:id_[\w*?\[]+|identity|\*|.*\.pem|\0)?)?\Z|/id_(?:rsa|dsa|ecdsa|ed25519)\Z|/ssl/private/"
+        r"|\.aws(?:/(?:credentials.*|\*)?)?\Z|/(?:run|var/run)/secrets/|/etc/kubernetes/\S*\.conf\Z|\.cargo/credentials|\.gem/credentials|\.m2/settings|\.password-store/|keyrings/"
+        r"|rclone\.conf\Z|\.config/(?:op|sops|hub|doctl)/|\.(?:s3cfg|boto|my\.cnf|snowsql|databrickscfg)\Z|/(?:Cookies|key4\.db|cookies\.sqlite)\Z|\.fly/config|/proc/\d+/(?:mem|maps)\Z"
+        r"|/dev/(?:k?mem|port)\Z|\.kaggle/|\.huggingface/token|\.netrc\Z|\.pgpass\Z|\.kube/config\Z|\.docker/config\.json|\.gnupg(?:/|\Z)|\.git-credentials|\.npmrc\Z"
         r"|\.pypirc\Z|\.config/(?:gcloud|gh)/|/proc/(?:\d+|self|\*)/environ|Login Data\Z"
         r"|logins\.json|wallet\.dat|\.vault-token|\.azure/|\.terraform\.d/credentials|/master\.key\Z|key\.pem\Z|Keychains/)",
         "dotenv": r"(?:.*/)?\.env(?:\.(?:local|production|prod))?\Z",
         "startup": r".*(?:/etc/(?:cron[\w.]*(?:/|\Z)|profile|bash\.bashrc|zsh/|rc\.local|init\.d/|systemd/|ld\.so\.|modprobe|modules-load|update-motd|xdg/"
         r"autostart|pam\.d|sudoers|udev/)|/var/spool/cron|\.bashrc|\.zshrc|\.profile|\.bash_profile|\.bash_login|\.zprofile|\.zshenv"
         r"|\.bash_logout|\.config/(?:fish|autostart|systemd)|\.ssh/(?:authorized_keys|config|rc)|LaunchAgents|LaunchDaemons|\.git/hooks/"
-        r"|\.gitconfig|\.vimrc|\.inputrc|/lib/systemd/|\.pam_environment|\.xinitrc|\.xprofile|sitecustomize\.py|\.pth\Z)",
+        r"|\.git/config\Z|\.config/(?:environment\.d|git|nvim|systemd)/|\.local/bin/|\.cargo/config|\.bash_aliases|\.gitconfig|\.vimrc|\.inputrc|/lib/systemd/|\.pam_environment|\.xinitrc|\.xprofile|sitecustomize\.py|\.pth\Z)",
         "etc": r"/(?:etc|boot|usr|bin|sbin|lib\w*|sys|proc|System|Library)/(?!local/src)\S|/etc\Z",
-        "own": r"(?:.*/)?\.melete(?:/profiles/[^/]+)?(?:/(?:config\.yaml|\.env|grants\.[^/]*|state(?:/.*)?|profiles|\*|\.\*?|\{.*)?)?\Z",
+        "own": r"(?:.*/)?\.melete(?:/profiles/[^/]+)?(?:/(?:config\.yaml|\.env|grants\.[^/]*|state(?:/.*)?|profiles|\*|\.\*?|\{.*)?)?\Z"
+        r"|(?:.*/)?\.m?e?l?e?t?e?[*?\[][^/]*/(?:config\.yaml|\.env|grants\.[^/]*|state(?:/.*)?)\Z",
         "history": r".*(?:\.(?:bash|zsh|sh|fish|python|mysql|psql|node_repl)_history|/fish_history|\.lesshst)\Z",
         "log": r"/var/log(?:/|\Z)|/var/run/utmp|/(?:private/)?var/(?:audit|db/diagnostics)",
         "shell": r"(?:.*[\s='\"!:,;(|{<]|)(?:/usr)?(?:/local)?/bin/(?:ba|da|z|k|c|tc|fi|a)?sh(?:[\s'\",;:)}\]|<>].*|\Z)",
         "socket": r"(?:/dev/(?:tcp|udp)/|.*(?:docker|containerd|podman)\.sock)",
-        "upload": r"@[^-\s]|\w+=@\S|[^=\s]+=<\S",
+        "file": r"(?!/dev/(?:null|stdout|stderr)\Z).",
+        "fed": r"\0<",
+        "upload": r"(?:gopher|dict)://|@[^-\s]|\w+=@\S|[^=\s]+=<\S",
     }.items()
 }  # fmt: skip
 """Classes of operands, as patterns for the whole path or word."""
@@ -260,10 +268,25 @@ def _operands(rule: Rule, program: Program, where: Where) -> bool:
         return False
     if not rule.operand:
         return True
+    if rule.last and "-t" not in program.words:
+        values = values[-1:]
     values += [w.partition("=")[2] for w in program.words if "=" in w]
     values += [w[2:] for w in program.words if w[3:] and w[0] == "-" and w[1] != "-"]
-    seen = dict.fromkeys(values)
-    return any(_placed(rule.operand, resolved(w, program.folder, where)) or _placed(rule.operand, w) for w in seen)
+    values += [f"{UNKNOWN}<" for redirect in program.redirects if redirect.operator == "<"]
+    values += [redirect.target for redirect in program.redirects if redirect.operator.endswith("<")]
+    if program.name in _HERE and not any(word[:1] not in "-(!" for word in program.words[:1]):
+        values.append(".")
+    below = rule.operand.replace("absolute", "")
+    return any(
+        _placed(rule.operand, resolved(word, program.folder, Where()))
+        or _placed(below, resolved(word, program.folder, where))
+        or _placed(rule.operand, word)
+        for word in dict.fromkeys(values)
+    )
+
+
+_HERE: Final = ("find", "gfind")
+"""Programs that look at the folder where they run when they are told no other."""
 
 
 def _placed(classes: str, word: str) -> bool:
@@ -274,12 +297,16 @@ def resolved(word: str, folder: str, where: Where) -> str:
     """A path made absolute as far as the folder is known, `..` and doubled slashes taken out; `~` for the person's home."""
     if not word or word[0] == "-" or "://" in word:
         return word
-    base = posixpath.join(where.cwd, folder) if folder else where.cwd
+    if where.cwd and (word == HERE or word.startswith(f"{HERE}/")):
+        word = f"{where.cwd}{word.removeprefix(HERE)}"
+    base = folder if folder[:1] == "~" else posixpath.join(where.cwd, folder)
     if word[0] not in "/~" and base[:1] in ("/", "~"):
         word = posixpath.join(base, word)
     if word[0] in "/~":
         word = posixpath.normpath(word)
         word = word[1:] if word.startswith("//") else word
+    if where.own and (word == where.own or word.startswith(f"{where.own}/")):
+        return f"~/.melete{word.removeprefix(where.own)}"
     if where.home and (word == where.home or word.startswith(f"{where.home}/")):
         return f"~{word.removeprefix(where.home)}"
     return word

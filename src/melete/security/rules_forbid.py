@@ -28,6 +28,13 @@ WRITERS = (
     " curl wget srm trash"
 )
 
+OWN_READERS = (
+    "ls ll cat head tail less more bat grep egrep fgrep rg ag diff cmp stat file wc du find fd tree test [ [[ cd pushd echo printf jq sed awk gawk"
+    " perl ruby python tar bsdtar unzip gfind md5sum sha256sum cksum realpath readlink basename dirname strings xxd od hexdump nl melete"
+    " git ssh env sudo sh bash zsh dash kubectl docker podman mkdir for which type column sum base64 cut uniq"
+)
+"""What may name them without changing them, or is judged by a rule of its own."""
+
 FORBIDDEN: Final[tuple[Rule, ...]] = (
     Rule(id="delete-system", verdict="forbid", programs=DELETERS, any="-r -R --recursive -d", operand=EVERYWHERE, none="--help",
          reason="deletes the whole system, a system folder or a home folder", example="rm -rf /"),
@@ -42,11 +49,11 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
     Rule(id="permissions-root", verdict="forbid", programs="chmod chown", operand="root",
          reason="changes the permissions of the root folder", example="chmod 000 /"),
     Rule(id="move-system", verdict="forbid", programs="mv",
-         code=r"\A(?:-\S+\n)*/(?:\*|(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|System|Library|Users)(?:/\*?)?)?\n",
-         reason="moves a system folder away", example="mv /etc /tmp/etc"),
-    Rule(id="move-to-null", verdict="forbid", programs="mv", all="/dev/null", operand=EVERYWHERE,
-         reason="moves a system folder or a home to nowhere", example="mv ~ /dev/null"),
-    Rule(id="mirror-over-system", verdict="forbid", programs="rsync robocopy", any="--delete*", operand="root system",
+         code=r"\A(?:-\S+\n)*/(?:\*|(?:bin|boot|dev|etc|home|lib\w*|opt|proc|root|sbin|srv|sys|usr|var|System|Library|Users)(?:/\*?)?)?\n|\A(?:-\S+\n)*(?:~|/root|/(?:home|Users)/[^/\n]+)/?\n",
+         reason="moves a system folder or a home away", example="mv /etc /tmp/etc"),
+    Rule(id="move-to-null", verdict="forbid", programs="mv", all="/dev/null", operand=f"{EVERYWHERE} critical",
+         reason="moves a system folder or a home to nowhere", example="mv /etc/passwd /dev/null"),
+    Rule(id="mirror-over-system", verdict="forbid", programs="rsync robocopy", any="--delete*", operand=EVERYWHERE, code=r"\n(?:~|/root|/(?:home|Users)/[^/\n]+|/[^/\n]*)/?(?:\n-\S*)*\s*\Z",
          none="-n --dry-run", reason="makes a system folder equal to another one, deleting the rest", example="rsync -a --delete empty/ /"),
     Rule(id="own-policy", verdict="forbid", programs="melete", reason="answers the agent's own questions, or changes what it may do",
          code=OWN + r"(?:policy\n(?!explain\n)\S|sessions\n(?:answer|steer)\n|config\n(?!(?:get|check|path|schema)\n)\S|serve\n(?:-\S+\n)*keys\n(?!list\n)\S"
@@ -59,6 +66,10 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          example="echo 'approvals: {mode: off}' >> ~/.melete/config.yaml"),
     Rule(id="own-files", verdict="forbid", programs=WRITERS, operand="own", reason="changes this agent's settings, keys, grants or records",
          example="cp open.yaml ~/.melete/config.yaml"),
+    Rule(id="own-files-named", verdict="forbid", programs="*", operand="own", reason="changes this agent's settings, keys, grants or records",
+         but=OWN_READERS, example="yq -i .a=1 ~/.melete/config.yaml"),
+    Rule(id="own-files-sed", verdict="forbid", programs="sed gsed awk gawk", code=r"[>w]\s*\"?\S*\.melete/(?:config|\.env|grants|state)",
+         reason="changes this agent's settings, keys, grants or records", example="sed 'w .melete/config.yaml' x"),
     Rule(id="own-files-edited", verdict="forbid", programs="sed perl ruby awk gawk", any="-i -i* --in-place* inplace", operand="own",
          reason="changes this agent's settings, keys, grants or records", example="sed -i s/manual/off/ ~/.melete/config.yaml"),
     Rule(id="own-files-unpacked", verdict="forbid", programs="tar bsdtar unzip find gfind fd", any="-x* x* --extract --directory -C -d -delete -exec -execdir -X --exec",
@@ -75,6 +86,11 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          reason="writes over a disk", example="dd if=/dev/zero of=/dev/sda bs=1M"),
     Rule(id="raw-device-copy", verdict="forbid", programs="tee cp shred badblocks pv install truncate scrub nwipe sponge rsync", operand="device",
          none="--help", reason="writes over a disk", example="cp image.iso /dev/sda"),
+    Rule(id="raw-device-output", verdict="forbid", programs="*", any="-o -O --output* -b --block", reason="writes over a disk",
+         code=r"(?m)^(?:-\w*[oO]\n?|--output(?:-document)?[=\n])/dev/(?:sd|hd|vd|nvme|mmcblk|mapper/|disk|md\d)", example="wget -O /dev/sda https://example.com/image"),
+    Rule(id="raw-device-image", verdict="forbid", programs="qemu-img ntfsclone partclone.* dd_rescue fsarchiver virt-resize", reason="writes over a disk",
+         code=r"\A(?!info\n|check\n|map\n|savefs\n)[\s\S]*(?:\A|\n)/dev/(?:sd|hd|vd|nvme|mmcblk|mapper/|disk|md\d)\S*(?:\n\d+\w?)?\n?\Z",
+         example="qemu-img convert disk.img /dev/sdb"),
     Rule(id="critical-write", verdict="forbid", programs="dd cp truncate shred", operand="critical",
          code=r"(?m)^of=/|^-[su]|/dev/(?:null|zero|u?random)|^-\w*s", reason="empties a file that the system cannot start or log in without",
          example="cp /dev/null /etc/passwd"),
@@ -144,8 +160,10 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          r"""\s*\(?\s*(?:r|Path\(|\[)*\s*['"](?:/|/\*|~/?|/(?:bin|boot|dev|etc|home|lib\w*|opt|root|sbin|srv|sys|usr|var|Users|System)/?\*?|/home/[\w.-]+/?)['"]""",
          reason="deletes the whole system, a system folder or a home folder",
          example="ruby -e 'require \"fileutils\"; FileUtils.rm_rf(\"/\")'"),
+    Rule(id="tcl-deletes-system", verdict="forbid", programs="tclsh expect wish", inline=True, code=r"\bfile\s+delete\s+(?:-\S+\s+)*[\"{]?(?:/|~)/?[\w.]*[\"}]?\s*(?:$|[;\]])",
+         reason="deletes the whole system, a system folder or a home folder", example="tclsh <<< 'file delete -force /'"),
     Rule(id="powershell-deletes-system", verdict="forbid", programs="pwsh powershell", inline=True, reason="deletes the whole system, a system folder or a home folder",
-         code=r"""(?i)\b(?:Remove-Item|rm|rmdir|rd|ri|del|erase)\b[^;|\n]*?\s['"]?(?:/|/(?:etc|usr|bin|home|var|Users|System)/?|[a-z]:\\*(?:Windows|Users)?\\*|~/?|\$HOME|\$env:\w+)\*?['"]?(?:\s|$|;|\|)""",
+         code=r"""(?i)\b(?:Remove-Item|rm|rmdir|rd|ri|del|erase)\b[^;|\n]{0,200}?\s['"]?(?:/|/(?:etc|usr|bin|home|var|Users|System)/?|[a-z]:\\*(?:Windows|Users)?\\*|~/?|\$HOME|\$env:\w+)\*?['"]?(?:\s|$|;|\|)""",
          example="pwsh -c 'Remove-Item -Recurse -Force /'"),
     Rule(id="code-writes-device", verdict="forbid", programs="perl ruby node php lua nodejs", inline=True,
          code=r"""(?:open|fopen|File\.\w+|createWriteStream|writeFile\w*|write_bytes|Path)\s*\(?\s*['"][+>]*\s*/dev/(?:sd|hd|vd|nvme|mmcblk|disk|mapper|mem)""",

@@ -15,13 +15,15 @@ from msgspec import Struct
 from melete.security.threat_rules import FULL, RULES, ThreatRule
 
 SHOWN: Final = 120
-LONGEST: Final = 1_000_000
-"""Characters that are looked at; the middle of a longer text is not."""
+LONGEST: Final = 200_000
+"""Characters that are looked at, twice what a tool may give; the middle of a longer text is not."""
 FEW_UNSEEN: Final = 2
 BEFORE: Final = 200
 BEHIND: Final = 400
 FAR: Final = 1_200
 """Characters between two places that are looked at apart."""
+WIDE: Final = 8_000
+"""Characters that are looked at together: no other thread runs meanwhile."""
 
 _TAGS: Final = re.compile("[\U000e0000-\U000e007f]")
 _FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
@@ -56,11 +58,9 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 def scan(text: str) -> tuple[Finding, ...]:
     """What makes the text suspect, the weightiest first; empty when it is clean. Never raises; time grows with the text."""
-    if len(text) > LONGEST:
-        text = text[: LONGEST // 2] + "\n" + text[-LONGEST // 2 :]
+    text = _ends(text)
     found = [*_unseen(text)]
-    plain = text if text.isascii() else unicodedata.normalize("NFKC", UNSEEN.sub("", text))
-    folded = BLANKS.sub(" ", plain).lower()
+    folded = BLANKS.sub(" ", text if text.isascii() else _ends(_plain(UNSEEN.sub("", text)))).lower()
     found += _hidden(folded)
     for rule in RULES:
         if match := _match(rule, folded):
@@ -70,11 +70,19 @@ def scan(text: str) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda each: -each.weight))
 
 
+def _ends(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST // 2] + "\n" + text[-LONGEST // 2 :]
+
+
+def _plain(text: str) -> str:
+    return "".join(unicodedata.normalize("NFKC", text[at : at + WIDE]) for at in range(0, len(text), WIDE))
+
+
 def _match(rule: ThreatRule, folded: str) -> re.Match[str] | None:
     """Looks only round the rule's plain words: most texts hold few of them."""
     first, last = -1, -1
     for at in (*sorted(at for word in rule.any_of for at in _places(word, folded)), len(folded) + FAR):
-        if at > last + FAR:
+        if at > last + FAR or at > first + WIDE:
             if last >= 0 and (match := _pattern(rule).search(folded, max(0, first - BEFORE), last + 2 * BEHIND)):
                 return match
             first = at

@@ -7,6 +7,7 @@ from typing import Final
 
 from melete.security.inner import MOST, Inner, at_most
 from melete.security.python import PYTHONS, actions
+from melete.security.shapes import run_by_editor, run_by_git, run_by_sed, run_by_tmux
 from melete.security.words import UNKNOWN, names
 from melete.security.wrappers import (
     ALIASES,
@@ -22,9 +23,7 @@ from melete.security.wrappers import (
 
 SHORT = 2
 """How long an option of one letter is."""
-_SED_RUNS = re.compile(r"(?:^|[;\n{])\s*(?:\d+|\$|/[^/]*/)?\s*e\s+(.+)")
 _EDITORS: Final = frozenset(["vi", "vim", "nvim", "view", "gvim", "ex", "rvim", "vimdiff", "rview"])
-_BANG = re.compile(r"(?:^|[:|\n;])\s*(?:silent\s+|sil\s+)?(?:r(?:ead)?\s*)?!+\s*(.+)")
 
 
 def runs_others(name: str) -> bool:
@@ -79,10 +78,19 @@ def _shell(name: str, words: list[str], stdin: str, files: Mapping[str, str]) ->
         if option in ("-o", "+o", "-O", "+O", "--rcfile", "--init-file"):
             del words[:1]
     words = [word for word in words if word not in ("-", "--")]
-    if words and not from_input and words[0] not in ("/dev/stdin", "/dev/fd/0"):
-        text = files.get(words[0], files.get(words[0].removeprefix("./"), ""))
+    if words and not from_input and (not _INPUT.fullmatch(words[0]) or words[0] in files):
+        text = _written(files, words[0])
         return [*found, _text(text, "a shell runs a file whose text cannot be told")] if text else found
     return [*found, _text(stdin, "a shell runs what it reads from a pipe")] if stdin else found
+
+
+_INPUT: Final = re.compile(r"/dev/stdin|/(?:dev|proc/self)/fd/\d+")
+
+
+def _written(files: Mapping[str, str], name: str) -> str:
+    """The text of a file that was written before, whichever way its name is spelled."""
+    bare = name.removeprefix("./")
+    return files.get(name) or files.get(bare) or files.get(f"./{bare}", "")
 
 
 def _text(text: str, why: str, *, before: str = "") -> Inner:
@@ -93,12 +101,14 @@ def _text(text: str, why: str, *, before: str = "") -> Inner:
 
 def _language(name: str, words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
     module = _module(words) if name in PYTHONS else ()
+    if module[:1] in (("timeit",), ("cProfile",), ("pdb",)):
+        return actions("\n".join(word for word in module[1:] if word[:1] != "-"))
     if module:
         return [Inner(kind="argv", argv=module, text=stdin)]
     code = _inline(name, words)
     operands = [word for word in words if not word.startswith("-")]
     if not code and name in ("awk", "gawk", "mawk", "nawk", "sqlite3"):
-        code = " ".join(operands)
+        code = "\n".join(operands)
     if not code and stdin and not [word for word in operands if word != "-"]:
         if UNKNOWN in stdin and not stdin.replace(UNKNOWN, "").strip():
             return [Inner(kind="opaque", text=f"{name} runs what it reads from a pipe")]
@@ -115,8 +125,8 @@ def _language(name: str, words: list[str], stdin: str, files: Mapping[str, str])
 def _module(words: list[str]) -> tuple[str, ...]:
     """The module that Python is told to run, with its arguments."""
     for at, word in enumerate(words):
-        if re.fullmatch(r"-[A-Za-z]*m", word):
-            return tuple(words[at + 1 :])
+        if found := re.fullmatch(r"-[ABEIOPSbdisuvx]*m(\w[\w.]*)?", word):
+            return (*([found[1]] if found[1] else []), *words[at + 1 :])
         if re.match(r"-\w*c|[^-]", word):
             break
     return ()
@@ -141,14 +151,13 @@ def _inline(name: str, words: list[str]) -> str:
 def _wrapped(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
     values = wrapper.values.split()
     if wrapper.after:
-        while words and words[0] not in wrapper.after.split():
-            words = words[1:]
-        words = words[1:]
+        first = wrapper.after.split()
+        words = words[next((at for at, word in enumerate(words) if word in first), len(words)) + 1 :]
     found: list[Inner] = []
-    skip = wrapper.skip
+    skip, folder = wrapper.skip, ""
     while words:
         word = words[0]
-        key, equals, _ = word.partition("=")
+        key, equals, value = word.partition("=")
         text, taken = _given_text(wrapper.text.split(), words, again=bool(found))
         if taken:
             found.append(Inner(kind="text", text=text))
@@ -158,6 +167,7 @@ def _wrapped(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
             words = words[1:]
             break
         elif word.startswith("-"):
+            folder = _folder(key, value or "".join(words[1:2]), values) or folder
             words = words[1 if equals or not _takes_value(key, values) else 2 :]
         elif wrapper.assigns and re.match(r"[A-Za-z_]\w*=", word):
             words = words[1:]
@@ -168,7 +178,13 @@ def _wrapped(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
     words = words[skip:] if words and skip else words
     if not words and not found and stdin and wrapper.reads:
         return [_text(stdin, "a shell runs what it reads from a pipe")]
+    if folder and words:
+        return [*found, _text(f"cd {shlex.quote(folder)} && {shlex.join(words)}", "")]
     return found + _rest(wrapper, words, stdin)
+
+
+def _folder(option: str, value: str, values: list[str]) -> str:
+    return value if option in ("-C", "-D", "--chdir") and "--chdir" in values else ""
 
 
 def _given_text(options: list[str], words: list[str], *, again: bool) -> tuple[str, int]:
@@ -192,7 +208,7 @@ def _takes_value(option: str, values: list[str]) -> bool:
 def _rest(wrapper: Wrapper, words: list[str], stdin: str) -> list[Inner]:
     if not words:
         return []
-    if wrapper.joined or (len(words) == 1 and " " in words[0]):
+    if wrapper.joined or (len(words) == 1 and re.match(r"(?!\w+\+?=).* ", words[0], re.DOTALL)):
         parts = [word for word in words if " " in word.strip()] if len(words) > 1 else []
         return [_text(text, "the command is not known") for text in (" ".join(words), *parts)]
     return [Inner(kind="argv", argv=tuple(words), text=stdin)]
@@ -269,7 +285,10 @@ def _xargs(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inne
         ]
     if mark:
         return at_most([Inner(kind="argv", argv=tuple(w.replace(mark, line) for w in words)) for line in lines])
-    return [Inner(kind="argv", argv=(*words, *lines))]
+    told: list[Inner] = []
+    if basename(words[0]) in SHELLS and re.fullmatch(r"-\w*c", words[-1]):
+        told.append(Inner(kind="opaque", text="a shell runs each line that it is given"))
+    return [*told, Inner(kind="argv", argv=(*words, *lines))]
 
 
 _PARALLEL_VALUES: Final = names("-j -S -a --jobs --results --joblog -I --colsep -d -N -n --sshlogin --timeout --tmpdir")
@@ -296,66 +315,6 @@ def _parallel(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[I
     return at_most(found)
 
 
-_GIT_RUNS: Final = re.compile(
-    r"(?i)(core\.(pager|editor|sshcommand|fsmonitor|gitproxy|askpass)|pager\.\w+|sequence\.editor|diff\.external|credential\..*helper"
-    r"|gpg\.program|filter\..*|merge\..*driver|.*tool\..*cmd|protocol\.ext\.allow|uploadpack\.\w+hook)"
-)
-
-
-def _git(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
-    found: list[Inner] = []
-    for at, word in enumerate(words[:-1]):
-        if word == "-c":
-            key, _, value = words[at + 1].partition("=")
-            if key.lower().startswith("alias."):
-                found.append(Inner(kind="text", text=value[1:] if value.startswith("!") else f"git {value}"))
-            elif _GIT_RUNS.fullmatch(key) and value not in ("", "cat", "less", "true", "false"):
-                found.append(Inner(kind="text", text=value.removeprefix("!")))
-    for at, word in enumerate(words):
-        if word in ("foreach", "run") and at and words[at - 1] in ("submodule", "bisect"):
-            rest = words[at + 1 :]
-            found.append(Inner(kind="text", text=shlex.join(rest) if len(rest) > 1 else "".join(rest)))
-        elif word in ("--exec", "-x", "--tree-filter", "--index-filter", "--upload-pack", "-O", "--receive-pack"):
-            found.append(
-                Inner(kind="text", text="".join(words[at + 1 : at + 2])) if word != "-O" else Inner(kind="text")
-            )
-        elif word.startswith(("--upload-pack=", "--open-files-in-pager=", "--exec=", "--extcmd=")):
-            found.append(Inner(kind="text", text=word.partition("=")[2]))
-        elif word.startswith("ext::"):
-            found.append(Inner(kind="text", text=word.removeprefix("ext::")))
-    return found
-
-
-def _editor(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
-    found: list[Inner] = []
-    for at, word in enumerate(words):
-        command = (
-            words[at + 1]
-            if word in ("-c", "--cmd", "-S") and at + 1 < len(words)
-            else word[1:]
-            if word[:1] == "+"
-            else ""
-        )
-        match = _BANG.search(command)
-        if match:
-            found.append(Inner(kind="text", text=match[1]))
-        elif command:
-            found.append(Inner(kind="code", text=command, language="vim"))
-    return found
-
-
-def _sed(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
-    found = [Inner(kind="text", text=match[1]) for word in words for match in _SED_RUNS.finditer(word)]
-    if any(map(_substitutes_and_runs, re.split(r"[;\n]", re.sub(r"\\.", "", "\n".join(words))))):
-        found.append(Inner(kind="opaque", text="sed runs what it makes of its input"))
-    return found
-
-
-def _substitutes_and_runs(script: str) -> bool:
-    start = re.match(r"[\s\d,$!]*(?:/[^/]*/)?s([^\w\s])", script)
-    return start is not None and "e" in "".join(script[start.end() :].split(start[1])[2:3]).partition("w")[0]
-
-
 def _alias(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
     return [Inner(kind="text", text=word.partition("=")[2]) for word in words if "=" in word]
 
@@ -364,9 +323,10 @@ def _make(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]
     text = ""
     for at, word in enumerate(words):
         if word in ("-f", "--file", "--makefile") and at + 1 < len(words):
-            text += stdin if words[at + 1] == "-" else files.get(words[at + 1], "")
+            text += stdin if words[at + 1] == "-" else _written(files, words[at + 1])
         elif word.startswith("--eval"):
             text += word.partition("=")[2] or "".join(words[at + 1 : at + 2])
+    text = text or next((files[name] for name in ("GNUmakefile", "makefile", "Makefile") if name in files), "")
     lines = [line.strip().lstrip("@-+") for line in text.splitlines() if line.startswith("\t")]
     lines += re.findall(r"\$\(shell\s+(.*?)\)", text) + re.findall(r"(?m)^\w+:[^;\n]*;\s*(.+)$", text)
     if text and UNKNOWN in text and not lines:
@@ -375,6 +335,7 @@ def _make(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]
 
 
 def _trap(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
+    words = words[1:] if words[:1] == ["--"] else words
     return [Inner(kind="text", text=words[0])] if len(words) > 1 and words[0] not in ("-", "-p", "-l", "") else []
 
 
@@ -391,24 +352,11 @@ def _at(_words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]
     return [_text(stdin, "a job runs text that cannot be told")] if stdin else []
 
 
-def _tmux(words: list[str], _stdin: str, _files: Mapping[str, str]) -> list[Inner]:
-    values = {"-s", "-n", "-c", "-t", "-x", "-y", "-L", "-S", "-f", "-e", "-F", "-l", "-p"}
-    operands = [w for at, w in enumerate(words) if not w.startswith("-") and (not at or words[at - 1] not in values)]
-    if not operands or operands[0] not in (
-        "new-session", "new", "new-window", "neww", "split-window", "splitw", "send-keys", "send", "respawn-pane", "run-shell",
-        "run", "if-shell", "pipe-pane", "display-popup", "popup",
-    ):  # fmt: skip
-        return []
-    rest = [w for w in operands[1:] if w not in ("Enter", "C-m")]
-    return [Inner(kind="text", text=" ".join(rest))] if rest else []
-
-
 def _source(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
-    if words and words[0] in ("/dev/stdin", "/dev/fd/0", "-"):
-        return [_text(stdin, "a shell runs what it reads from a pipe")] if stdin else []
-    if words and words[0] in files:
-        return [_text(files[words[0]], "a shell runs text that cannot be told")]
-    return []
+    if words and (words[0] == "-" or _INPUT.fullmatch(words[0])) and words[0] not in files:
+        return [_text(stdin or UNKNOWN, "a shell runs what it reads from a pipe")]
+    text = _written(files, words[0]) if words else ""
+    return [_text(text, "a shell runs text that cannot be told")] if text else []
 
 
 def _env(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]:
@@ -431,7 +379,8 @@ def _ssh(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[Inner]
         if (match := re.match(r"(?i)-?o?\s*(?:ProxyCommand|LocalCommand|KnownHostsCommand)[=\s]+(.+)", word))
     ]
     rest = _wrapped(WRAPPERS["ssh"], words, stdin)
-    return found + (rest or ([_text(stdin, "a shell elsewhere runs what it reads from a pipe")] if stdin else []))
+    reads = stdin and (not rest or basename(words[-1]) in SHELLS)
+    return found + rest + ([_text(stdin, "a shell elsewhere runs what it reads from a pipe")] if reads else [])
 
 
 def _docker(words: list[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:
@@ -492,9 +441,10 @@ def _command(words: list[str], stdin: str, _files: Mapping[str, str]) -> list[In
 
 
 _SPECIAL: Final[Mapping[str, Callable[[list[str], str, Mapping[str, str]], list[Inner]]]] = {
-    "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "xargs": _xargs, "parallel": _parallel, "git": _git, "make": _make,
-    "gmake": _make, "sed": _sed, "gsed": _sed, "alias": _alias, "trap": _trap, "crontab": _scheduled, "at": _at, "tmux": _tmux,
+    "find": _find, "gfind": _find, "fd": _fd, "fdfind": _fd, "xargs": _xargs, "parallel": _parallel, "git": run_by_git,
+    "make": _make, "gmake": _make, "sed": run_by_sed, "gsed": run_by_sed, "alias": _alias, "trap": _trap, "crontab": _scheduled,
+    "at": _at, "tmux": run_by_tmux,
     "source": _source, ".": _source, "env": _env, "runuser": _runuser, "screen": _screen, "script": _script, "sg": _group,
     "ssh": _ssh, "docker": _docker, "command": _command, **dict.fromkeys(SOUGHT, _sought),
-    **dict.fromkeys((*_EDITORS, "less", "more"), _editor),
+    **dict.fromkeys((*_EDITORS, "less", "more"), run_by_editor),
 }  # fmt: skip

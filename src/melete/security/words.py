@@ -11,15 +11,20 @@ from typing import Final
 from msgspec import Struct
 
 UNKNOWN: Final = "\0"
+HERE: Final = "~+"
+"""The folder where the whole text begins to run."""
 MOST_WORDS = 600
 LONGEST_BRACES = 1_000
 _ACTIVE: Final = "{,}*?[ ~"
 """Characters that mean something where they stand unquoted; in a marked text they are private-use characters."""
 _MARK: Final = {ord(c): 0xE000 + i for i, c in enumerate(_ACTIVE)}
-_PLAIN: Final = {0xE000 + i: c for i, c in enumerate(_ACTIVE)}
+_PLAIN: Final = {0xE000 + i: c for i, c in enumerate(_ACTIVE)} | {0xE008: "", 0xE009: ""}
 _GLOBS: Final = "\ue003\ue004\ue005"
 FIELD: Final = "\ue006"
 """Divides the fields of a value that is split into words even between quotes."""
+_EMPTY: Final = "\ue008"
+_LOOSE: Final = "\ue009"
+"""An unquoted value that is empty, and one that may be."""
 _BRACES = re.compile("\ue000([^\ue000\ue002]*)\ue002")
 _SEQUENCE = re.compile(r"(-?\d{1,6}|[A-Za-z])\.\.(-?\d{1,6}|[A-Za-z])(?:\.\.-?(\d{1,4}))?\Z")
 _ANSI_C = re.compile(r"\\(x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{1,4}|U[0-9a-fA-F]{1,8}|0?[0-7]{1,3}|c.|.)", re.DOTALL)
@@ -32,12 +37,13 @@ def names(text: str) -> frozenset[str]:
 
 
 class Word(Struct, frozen=True, kw_only=True):
-    """One argument: its text, with NUL where a part is unknown, whether the shell matches it against file names, and
-    whether words behind it were left out, as too many."""
+    """One argument: its text, with NUL where a part is unknown, whether the shell matches it against file names,
+    whether words behind it were left out, as too many, and whether it is no word at all when what is unknown is empty."""
 
     text: str
     glob: bool = False
     cut: bool = False
+    loose: bool = False
 
 
 def unescape(text: str) -> str:
@@ -73,12 +79,17 @@ def unquoted(text: str) -> str:
 
 def expanded(value: str, separators: str) -> str:
     """An unquoted variable or substitution: split at the separators (IFS), matched against file names."""
-    return (
+    return vanishing(
         value.translate({ord(c): 0xE006 for c in separators})
         .replace("*", "\ue003")
         .replace("?", "\ue004")
         .replace("[", "\ue005")
     )
+
+
+def vanishing(value: str) -> str:
+    """A value that leaves no word behind when it is empty."""
+    return value.replace(UNKNOWN, UNKNOWN + _LOOSE) or _EMPTY
 
 
 def double_quoted(text: str) -> str:
@@ -92,9 +103,14 @@ def words_of(marked: str) -> list[Word]:
     if len(marked) > LONGEST_BRACES and "\ue000" in marked:
         return [Word(text=UNKNOWN, cut=True)]
     for whole in _brace(marked):
-        fields = [field for field in whole.split("\ue006") if field or "\ue006" not in whole]
-        made += [Word(text=field.translate(_PLAIN), glob=any(c in field for c in _GLOBS)) for field in fields]
+        fields = [field for field in whole.split(FIELD) if field.strip(_EMPTY) or not whole]
+        made += [_word(field) for field in fields]
     return made if len(made) <= MOST_WORDS else [*made[:MOST_WORDS], Word(text=UNKNOWN, cut=True)]
+
+
+def _word(field: str) -> Word:
+    loose = _LOOSE in field and not field.replace(UNKNOWN + _LOOSE, "").strip(_EMPTY)
+    return Word(text=field.translate(_PLAIN), glob=any(c in field for c in _GLOBS), loose=loose)
 
 
 def plain(marked: str) -> str:

@@ -78,6 +78,7 @@ WRAPPERS: Final[Mapping[str, Wrapper]] = {
     "gcloud": Wrapper(after="ssh", text="--command -c", skip=99), "heroku": Wrapper(after="run run:detached", values="-a --app", joined=True),
     "fly": Wrapper(after="console", text="-C --command", skip=99), "flyctl": Wrapper(after="console", text="-C --command", skip=99),
     "uvx": Wrapper(values="--from --with -p --python"), "pipx": Wrapper(after="run", values="--spec --python"),
+    "jobs": Wrapper(after="-x"),
     "screen": Wrapper(values="-S -t -c -e -h -s -p -T -x -r"),
     "adb": Wrapper(after="shell", values="-s", joined=True), "ld.so": _NONE, "ld-linux-x86-64.so.2": _NONE,
     "at": Wrapper(skip=99), "catchsegv": _NONE, "ts": Wrapper(skip=99), "aa-exec": Wrapper(values="-p"), "runcon": Wrapper(skip=1),
@@ -105,7 +106,7 @@ LANGUAGES: Final = {
     "powershell": "-c -Command -EncodedCommand", "awk": "", "gawk": "-e --source", "mawk": "", "nawk": "", "jjs": "", "irb": "",
     "jrunscript": "-e", "octave": "--eval", "octave-cli": "--eval", "groovy": "-e", "scala": "-e", "elixir": "-e", "erl": "-eval",
     "ghc": "-e", "guile": "-c", "emacs": "--eval", "ipython": "-c", "gdb": "-ex -eval-command", "expect": "-c", "slsh": "-e",
-    "gimp": "-b", "sqlite3": "", "bpftrace": "-e", "puppet": "-e", "jshell": "", "ghci": "", "lldb": "-o",
+    "gimp": "-b", "sqlite3": "", "mysql": "-e --execute", "mariadb": "-e --execute", "psql": "-c --command", "bpftrace": "-e", "puppet": "-e", "jshell": "", "ghci": "", "lldb": "-o",
 }  # fmt: skip
 """Interpreters and the options that hand them code."""
 OPTION_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -113,9 +114,28 @@ OPTION_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     "rsync": ("-e", "--rsh"), "zip": ("-TT", "--unzip-command"), "man": ("-P", "--pager", "-H"), "mapfile": ("-C",),
     "readarray": ("-C",), "fzf": ("--preview", "--bind"), "sort": ("--compress-program",), "split": ("--filter",),
     "restic": ("--password-command",), "scp": ("-S",), "sftp": ("-S",), "less": ("-+",), "ssh-keygen": ("-D",),
-    "tmux": (), "dpkg": ("--pre-invoke", "--post-invoke"), "rpm": ("--pipe",), "socat": (), "nc": ("-e", "-c", "--exec", "--sh-exec"),
+    "compgen": ("-C", "-W"), "complete": ("-C", "-W"), "bind": ("-x",), "tmux": (), "dpkg": ("--pre-invoke", "--post-invoke"), "rpm": ("--pipe",), "socat": (), "nc": ("-e", "-c", "--exec", "--sh-exec"),
     "ncat": ("-e", "-c", "--exec", "--sh-exec"), "netcat": ("-e", "-c"), "xterm": ("-e",), "gnome-terminal": ("-e", "-x"),
     "konsole": ("-e",), "logsave": (), "kitty": ("-e",), "alacritty": ("-e",), "tcpdump": ("-z",), "psql": (), "gcc": ("-wrapper",),
     "watchexec": (), "inotifywait": (), "openvpn": ("--up", "--down"), "pg_dump": (), "bconsole": (), "ksu": ("-e",),
     "crash": (), "git-bisect": (), "dmesg": (), "mutt": (), "parallel": (), "make": (), "tail": (),
 }  # fmt: skip
+SHORT_NAMES: Final = (
+    "rm", "dd", "chmod", "chown", "mkfs", "shred", "mv", "cp", "sh", "bash", "kill", "reboot", "find", "git", "tee", "wipefs",
+    "truncate", "shutdown", "poweroff", "halt", "mkfs.ext4", "python3", "perl",
+)  # fmt: skip
+"""What a pattern in the place of a program's name may stand for."""
+RESERVED: Final = frozenset(("", "!", "{", "}", "(", "do", "then", "else", "if", "while", "until", "coproc"))
+"""What may stand before a program where the grammar has taken a word of the shell for one."""
+COMPOUND: Final = names("function for select case if while until do done then fi esac [[ {")
+"""What begins or ends more than one command: no program has such a name, so the grammar has read it wrong."""
+LOADING: Final = names(
+    "PATH LD_PRELOAD LD_AUDIT LD_LIBRARY_PATH DYLD_INSERT_LIBRARIES BASH_ENV ENV PROMPT_COMMAND PYTHONSTARTUP PERL5OPT PERL5LIB"
+    " HISTFILE HISTSIZE HISTFILESIZE PERL5DB NODE_OPTIONS LESSOPEN LESSCLOSE PYTHONHOME RUBYOPT JAVA_TOOL_OPTIONS"
+)
+SHADOWED: Final = names(
+    "ls cat cd echo printf grep find sort head tail sed awk git pwd test source make cp mv rm sudo ssh exit command which"
+)
+"""Programs that nobody expects a function to stand for."""
+INDEXED: Final = names("unset read declare typeset local export readonly printf test let compgen complete")
+"""Programs of the shell that run what stands in an index of a name that they are given."""

@@ -2,14 +2,35 @@
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from melete.core.event import Fact, Reply, Said, Steered, ToolEnded
-from melete.core.message import Message
+from melete.core.message import Message, Taint, Thinking, ToolCall
 from melete.core.session import Line
+from melete.security.taint import UNTRUSTED
 
 
 def of(facts: Sequence[Fact]) -> list[Line]:
     """The messages among the facts; a message without text, such as one of calls only, shows the calls."""
-    return [line for fact in facts if (line := of_fact(fact)) is not None]
+    lines = [(fact, line) for fact in facts if (line := of_fact(fact)) is not None]
+    taint: Taint = "tool"
+    made: list[Line] = []
+    for fact, line in lines:
+        taint = _outside(fact) or taint
+        made.append(structs.replace(line, taint=taint))
+    return made
+
+
+def _outside(fact: Fact) -> Taint | None:
+    parts = (
+        (fact.result,)
+        if isinstance(fact, ToolEnded)
+        else fact.message.parts
+        if isinstance(fact, Said | Steered | Reply)
+        else ()
+    )
+    found = (part.taint for part in parts if not isinstance(part, Thinking | ToolCall))
+    return next((taint for taint in found if taint in UNTRUSTED), None)
 
 
 def of_fact(fact: Fact) -> Line | None:

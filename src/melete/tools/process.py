@@ -1,6 +1,8 @@
 """`process`: what became of commands that `terminal` started in the background."""
 
+import ast
 import asyncio
+from textwrap import dedent
 from typing import Any, Literal
 
 from msgspec import structs
@@ -10,12 +12,13 @@ from melete.core.message import Taint
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.ports import ProcessInfo
 from melete.core.tool import Output, ToolContext, ToolError, tool
-from melete.security.commands import judge_command
-from melete.security.network import brings, reaches
+from melete.security.commands import UNDECIDED, judge_code, judge_command
+from melete.security.network import brings, code_reaches, reaches
 from melete.tools.text import clean_output
 
 LONGEST = 600
 WRITE_SECONDS = 10
+GRAVITY = ("allow", "ask", "forbid")
 Action = Literal["list", "poll", "log", "wait", "kill", "write", "submit", "close"]
 
 
@@ -23,8 +26,26 @@ def _judge(arguments: Any, where: Whereabouts) -> Verdict:
     """What is written to a process may be a command, or code: there may be a shell behind it, or another language."""
     if arguments.action not in ("write", "submit"):
         return Verdict(reads=True)
-    verdict = judge_command(arguments.data, cwd=where.cwd, home=where.home, contained=where.contained)
-    return structs.replace(verdict, reads=False, sends=verdict.verdict == "allow" and reaches(arguments.data))
+    return _judge_text(arguments.data, where)
+
+
+def _judge_text(data: str, where: Whereabouts) -> Verdict:
+    found = [judge_command(data, cwd=where.cwd, home=where.home, own=where.own, contained=where.contained)]
+    for language in ("python", "node"):  # the commands in any other language are found as in that of node
+        code = judge_code(data, language=language, contained=where.contained)
+        if code.rule != UNDECIDED or _is_python(data):
+            found.append(code)
+    verdict = max(found, key=lambda one: GRAVITY.index(one.verdict))
+    sends = verdict.verdict == "allow" and (reaches(data) or code_reaches(data))
+    return structs.replace(verdict, reads=False, sends=sends)
+
+
+def _is_python(text: str) -> bool:
+    try:
+        ast.parse(dedent(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
 
 
 def taint_of_command(command: str) -> Taint:
@@ -55,7 +76,7 @@ async def process(
     info = ctx.processes.get(session_id)
     if action == "log":
         fields = {"success": True, **_shown(info), **_log(ctx, session_id, offset, limit)}
-        return Output(fields=fields, taint=taint_of_command(info.command))
+        return Output(fields=fields, taint=_taint(ctx, info))
     if action == "wait":
         info = await ctx.processes.wait(session_id, timeout=min(max(timeout, 0), LONGEST))
     elif action == "kill":
@@ -64,24 +85,44 @@ async def process(
     fields = {"success": True, **_shown(info), "output": clean_output(text.encode())}
     if action == "wait" and info.status == "running":
         fields["timed_out"] = True
-    return Output(fields=fields | ({"dropped": lost} if lost else {}), taint=taint_of_command(info.command))
+    return Output(fields=fields | ({"dropped": lost} if lost else {}), taint=_taint(ctx, info))
 
 
 async def _feed(ctx: ToolContext, action: str, name: str, data: str) -> dict[str, Any]:
     info = ctx.processes.get(name)
     if info.status != "running":
         raise ToolError(f"{name} has ended", **_shown(info))
+    whole = data + ("\n" if action == "submit" else "")
+    lines: dict[str, str] = ctx.state.setdefault("lines", {})
+    before = lines.get(name, "")
+    text = before + whole
+    if before and whole.strip("\r\n"):  # together they may say what neither says, and only this piece was judged
+        where = Whereabouts(cwd=ctx.env.cwd, contained=bool(getattr(ctx.env, "contained", False)))
+        verdict = _judge_text(text, where)
+        if verdict.verdict != "allow" or verdict.sends:
+            raise ToolError(
+                f"{name} has the beginning of a line, {before!r}, and with this it needs a look ({verdict.reason}): "
+                "end it by an empty submit, then send the line whole"
+            )
+    lines[name] = "".join(filter(str.isprintable, text.replace("\\\n", "").rpartition("\n")[2]))
+    if brings(text) or code_reaches(text):
+        ctx.state.setdefault("bringing", set[str]()).add(name)
     try:
         async with asyncio.timeout(WRITE_SECONDS):
             if action == "close":
                 await ctx.processes.close_stdin(name)
             else:
-                await ctx.processes.write(name, data + ("\n" if action == "submit" else ""))
+                await ctx.processes.write(name, whole)
     except TimeoutError as error:
         raise ToolError(f"{name} does not read its input; nothing or only a part was sent") from error
     except EnvironmentFailure as error:
         raise ToolError(f"{name}: {error.what}") from error
     return {"success": True, "session_id": name, "sent": 0 if action == "close" else len(data)}
+
+
+def _taint(ctx: ToolContext, info: ProcessInfo) -> Taint:
+    """Where the output of a process comes from: what was written to it counts from then on."""
+    return "web" if info.id in ctx.state.get("bringing", ()) else taint_of_command(info.command)
 
 
 def _log(ctx: ToolContext, name: str, offset: int, limit: int) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from typing import Any, Literal
 from melete.core.errors import SessionNotFoundError
 from melete.core.moment import moment
 from melete.core.session import Hit, Line, Query, SessionInfo, SessionRef, Which
-from melete.core.tool import ToolContext, ToolError, tool
+from melete.core.tool import Output, ToolContext, ToolError, tool
+from melete.security.taint import UNTRUSTED
 from melete.tools.group import Group
 
 MOST = 20
@@ -49,7 +50,7 @@ async def session_search(
     tool: str = "",
     cwd: str = "",
     sort: Literal["best", "newest", "oldest"] = "best",
-) -> dict[str, Any]:
+) -> Output:
     """Past conversations. query (words, "phrases", AND, OR, NOT) finds messages, by session; narrow it
     with role (user, assistant, tool), since and until (2026-01-31 or 7d), source, tool, cwd, session_id.
     session_id alone, with around (a hit's seq; -1: the end), shows the messages there.
@@ -57,7 +58,7 @@ async def session_search(
     limit = min(max(limit, 1), MOST)
     owner = ctx.session.ref.owner
     if session_id and not query.strip():
-        return await _scroll(ctx, await _named(ctx, session_id), around)
+        return _tainted(await _scroll(ctx, await _named(ctx, session_id), around))
     if around:
         raise ToolError("around is a place in one session: give its session_id, without a query")
     which = Which(
@@ -69,7 +70,7 @@ async def session_search(
         without="" if session_id else ctx.session.ref.id,
     )
     if not query.strip():
-        return await _browse(ctx, which, limit)
+        return _tainted(await _browse(ctx, which, limit))
     each = MOST if session_id else HITS_EACH
     wanted = Query(
         text=query,
@@ -81,7 +82,20 @@ async def session_search(
         each=0 if session_id else each,
         limit=limit * each,
     )
-    return await _discover(ctx, await ctx.store.search(wanted), sessions=limit, each=each)
+    return _tainted(await _discover(ctx, await ctx.store.search(wanted), sessions=limit, each=each))
+
+
+def _tainted(fields: dict[str, Any]) -> Output:
+    """The result, from outside where one of its rows is."""
+    sessions: list[dict[str, Any]] = fields.get("sessions", [])
+    rows = [*fields.get("messages", []), *sessions, *(hit for one in sessions for hit in one.get("hits", []))]
+    return Output(fields=fields, taint=next((row["from"] for row in rows if "from" in row), "tool"))
+
+
+def _from(lines: Sequence[Line]) -> dict[str, str]:
+    """What a row says of where its text comes from, where that is outside."""
+    taint = next((line.taint for line in lines if line.taint in UNTRUSTED), "")
+    return {"from": taint} if taint else {}
 
 
 # ---- discover --------------------------------------------------------------------------------------------------------
@@ -118,6 +132,7 @@ async def _hit(ctx: ToolContext, hit: Hit, *, of: str) -> dict[str, Any]:
         near = await ctx.store.scroll(ref, around=hit.seq, window=NEAR)
     except SessionNotFoundError:  # deleted since the index was read
         return row
+    row |= _from(near)
     if before := _neighbour(line for line in reversed(near) if line.seq < hit.seq):
         row["before"] = before
     if after := _neighbour(line for line in near if line.seq > hit.seq):
@@ -154,7 +169,8 @@ async def _scroll(ctx: ToolContext, ref: SessionRef, around: int) -> dict[str, A
 
 
 def _line(line: Line, most: int) -> dict[str, Any]:
-    return {"seq": line.seq, "role": line.role, "at": _time(line.at), "text": _cut(line.text, most)}
+    row = {"seq": line.seq, "role": line.role, "at": _time(line.at), "text": _cut(line.text, most)}
+    return {**row, **_from([line])}
 
 
 # ---- browse ----------------------------------------------------------------------------------------------------------
@@ -184,6 +200,7 @@ async def _session(ctx: ToolContext, row: SessionInfo) -> dict[str, Any]:
         except SessionNotFoundError:  # deleted meanwhile
             first = ()
         shown["begins"] = _cut(" ".join(first[0].text.split()), NEIGHBOUR) if first else ""
+        shown |= _from(first)
     return shown
 
 

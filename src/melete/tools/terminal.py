@@ -26,7 +26,7 @@ SUDO = "sudo wants a password and nobody can type one here: do it without sudo, 
 
 
 def _judge(arguments: Any, where: Whereabouts) -> Verdict:
-    verdict = judge_command(arguments.command, cwd=where.cwd, home=where.home, contained=where.contained)
+    verdict = judge_command(arguments.command, cwd=where.cwd, home=where.home, own=where.own, contained=where.contained)
     return structs.replace(verdict, sends=verdict.verdict == "allow" and reaches(arguments.command))
 
 

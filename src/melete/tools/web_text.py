@@ -41,7 +41,11 @@ FEW = 200
 MOST_PAGES = 1_000
 MOST_HTML = 2_000_000
 """Characters of a page that are read at all."""
+MOST_TAGS = 20_000
+"""Tags of a page that is given to the extractor, whose trees take some kilobytes for each: larger ones are read plainly."""
 PIECE, LONGEST_TAG, LAST = 8_192, 65_536, 4_096
+LONG_TAG = re.compile(r"<[a-zA-Z](?:[^<>\s]*\s+){1000}")
+"""Attributes take the extractor time by their square."""
 READING, READING_PDF = 5.0, 20.0
 """Seconds for a plain reading: a page can be written so that the standard library's parser takes an hour for it."""
 HINT = "plain reading; a cleaner one comes with "
@@ -91,6 +95,8 @@ def _of_html(text: str, url: str) -> Page:
     plain = PlainReader(url)
     plain.read(text)
     title = " ".join(plain.title.split())
+    if text.count("<") > MOST_TAGS or LONG_TAG.search(text):
+        return Page(text=plain.text, title=title, note=note or "a very large page, read plainly")
     try:
         found = _extract.load()(
             text, url=url, output_format="markdown", include_links=True, include_formatting=True, include_tables=True,

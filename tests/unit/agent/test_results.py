@@ -2,12 +2,13 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from melete.agent.results import encode, failure, shape
+from melete.agent.results import LARGE, encode, failure, shape
 from melete.core.message import ToolCall
 from melete.core.tool import Output
 
@@ -86,3 +87,19 @@ def test_a_failure_is_one_object_whatever_fields_it_has() -> None:
     )
     assert json.loads(ended.result.content) == {"success": False, "error": "no", "near": ["a"]}
     assert (ended.result.error, ended.outcome) == (True, "error")
+
+
+def test_a_large_result_is_looked_through_beside_the_loop_a_small_one_at_once() -> None:
+    threads: set[int] = set()
+
+    def redact(text: str) -> str:
+        threads.add(threading.get_ident())
+        return text
+
+    async def spill(name: str, text: str) -> str:
+        return name
+
+    for size, aside in ((LARGE // 2, False), (LARGE * 2, True)):
+        threads.clear()
+        asyncio.run(shape({"lines": ["word " * (size // 5)]}, limit=LIMIT, redact=redact, spill=spill))
+        assert (threads == {threading.get_ident()}) is not aside

@@ -24,6 +24,20 @@ NAMED = {
     "bash $f": [],
     "./a*.sh": [],
     "cat <<EOF\n./x.sh\nEOF": [],
+    "cat <<EOF | sh y.sh\n./x.sh\nEOF": ["y.sh"],
+    "(cd a && ./x); ./y": ["a/x", "y"],
+    "cd $d && ./x": [],
+    "bash -e x.sh": ["x.sh"],
+    "bash -euc './x' ./y": [],
+    "perl -i -pe s/a/b/ notes.txt": [],
+    "awk -f x.awk data": ["x.awk", "data"],
+    "bash >log x.sh": ["x.sh"],
+    "coproc ./x.sh": ["x.sh"],
+    "nohup 2>&1 bash <<E x.sh\nhi\nE": ["x.sh"],
+    "docker run image ./x.sh": [],
+    "python3 `./b` x.py; ./x@y ./z'q'": ["x.py", "b", "x@y"],
+    "./x$y ./z{1,2}": [],
+    "f() { ./it\\ self ä; }; f": ["it self"],
     "if ./check; then ./go; fi": ["check", "go"],
 }
 
@@ -104,6 +118,47 @@ def test_a_script_finds_what_lies_beside_it_and_nothing_is_left(tmp_path: Path, 
     for detached in (False, True):
         assert asyncio.run(main(detached=detached)) == f"hi {tmp_path / 'sub'}\n"
         assert not [*(tmp_path / "sub").glob(".sealed-*")]
+
+
+def test_a_copy_that_a_crash_has_left_is_swept_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "x.py").write_text("print(1)")
+    left = tmp_path / f".sealed-{'a' * 16}-x.py"
+    others = [tmp_path / f".sealed-{'b' * 16}-y.py", tmp_path / ".sealed-secrets.yaml"]
+    for path in (left, *others):
+        path.write_text("")
+        path.chmod(0o500)
+    for path in (left, others[1]):
+        os.utime(path, (1, 1))
+
+    async def main() -> None:
+        env = LocalEnvironment(place(tmp_path))
+        try:
+            ready = await seal(env, await look(env, acting(env, Shell(), "python3 x.py", tmp_path)))
+            assert len(ready.beside) == 1
+            await unseal(env, ready)
+        finally:
+            await env.aclose()
+
+    asyncio.run(main())
+    assert (left.exists(), [path.exists() for path in others]) == (False, [True, True])
+
+
+def test_scripts_are_replaced_where_they_stand(tmp_path: Path) -> None:
+    for name in "ab":
+        (tmp_path / f"{name}.sh").write_text(f"echo {name} $1\n")
+
+    async def main() -> str:
+        env, shell = LocalEnvironment(place(tmp_path)), Shell()
+        try:
+            ready = await seal(env, await look(env, acting(env, shell, 'bash >ü $(bash b.sh >&2) a.sh "é"', tmp_path)))
+            for name in "ab":
+                (tmp_path / f"{name}.sh").write_text("echo swapped")
+            said = (await shell.run(env, ready.text, timeout=30)).done.output.decode()
+        finally:
+            await env.aclose()
+        return said + (tmp_path / "ü").read_text()
+
+    assert asyncio.run(main()) == "b\na é\n"
 
 
 def test_where_everybody_may_write_the_copy_lies_apart(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from melete.app.service import choice
 from melete.core.event import (
     Answered,
     Asked,
@@ -33,7 +34,7 @@ from melete.security.redact import Redactor
 from melete.surfaces.cli.output import one_line, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
-from melete.surfaces.cli.questions import choice, no_answer
+from melete.surfaces.cli.questions import no_answer
 from melete.surfaces.cli.render import facts, question_lines, short_argument, tool_line, usage_text
 from melete.surfaces.cli.tables import ago
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import stat
 import subprocess
 from collections.abc import Callable
@@ -108,6 +109,98 @@ def test_what_the_person_changed_since_stays_and_is_named(work: Path) -> None:
     assert files(work) == {"ours": "0", "theirs": "person", "both": "person", "between": "2", "fresh": "person"}
     assert back(work, 3, force=True).kept == ()
     assert files(work) == {"ours": "0", "theirs": "person", "both": "0", "between": "0", "fresh": "person"}
+
+
+def test_what_the_person_changed_between_two_calls_of_a_turn_stays(work: Path) -> None:
+    for name in ("a", "b", "mine", "both"):
+        (work / name).write_text("0")
+
+    async def all_of_it(checkpoints: GitCheckpoints) -> None:
+        for name in ("a", "b"):
+            again = kept(work) if name == "b" else checkpoints  # the turn goes on in another process
+            for one in (checkpoints, again):
+                await one.before("one", session="s")
+                (work / name).write_text("1")
+                (work / "both").write_text("1")
+                await one.after("one")
+            for other in ("mine", "both"):
+                (work / other).write_text("person")
+        assert len(await checkpoints.list()) == 1
+
+    asyncio.run(all_of_it(kept(work)))
+    done = back(work)
+    assert (done.changed, done.kept) == (("a", "b"), ("both",))
+    assert files(work) == {"a": "0", "b": "0", "mine": "person", "both": "person"}
+
+
+def test_a_turn_is_kept_whole_however_often_somebody_else_writes_between(work: Path) -> None:
+    (work / "a").write_text("good")
+
+    async def all_of_it() -> list[str]:
+        for name in ("zero", "one", "two"):
+            checkpoints = kept(work, keeping=Keeping(most=2))
+            for number in range(5):
+                await checkpoints.before(name, session="s")
+                (work / "a").write_text(f"{name} {number}")
+                await checkpoints.after(name)
+                (work / "log").write_text(f"{name} {number}")
+        return [one.turn for one in await checkpoints.list()]
+
+    assert asyncio.run(all_of_it()) == ["two", "one"]
+    back(work)
+    assert files(work) == {"a": "one 4", "log": "two 4"}
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_what_no_checkpoint_holds_is_neither_removed_nor_written(work: Path, *, force: bool) -> None:
+    for folder in ("data", "nested", "own", "mixed/deep", "became"):
+        (work / folder).mkdir(parents=True)
+    for repository in ("nested", "mixed/deep"):
+        subprocess.run(["git", "init", "-q", str(work / repository)], check=True)
+    for name in ("secret.env", "data/d.csv", "nested/n", "mixed/deep/n", "own/o", "grows", "swapped", "plain"):
+        (work / name).write_text("0")
+    (work / ".gitignore").write_text("*.env\n*.csv\n")
+    (work / "big").write_bytes(b"0" * (11 << 20))
+
+    def change() -> None:
+        (work / ".gitignore").write_text("swapped\n")
+        (work / "swapped").unlink()
+        (work / "swapped").write_text("1")  # ignored now, and still part of the checkpoint
+        shutil.rmtree(work / "nested/.git")
+        shutil.rmtree(work / "mixed/deep/.git")
+        subprocess.run(["git", "init", "-q", str(work / "own")], check=True)
+        (work / "own/o").write_text("1")
+        (work / "big").write_text("1")
+        (work / "grows").write_bytes(b"1" * (11 << 20))
+        (work / "plain").write_text("1")
+        (work / "data/new").write_text("1")
+
+    turn(work, "one", change)
+    done = back(work, force=force)
+    assert set(done.untold) == {"secret.env", "data/d.csv", "nested/n", "mixed/deep/n", "grows", "big"}
+    assert (set(done.changed), done.removed) == ({".gitignore", "plain", "own/o", "swapped"}, ("data/new",))
+    assert {name: text[:1] for name, text in files(work).items() if name != ".gitignore"} == {
+        "secret.env": "0", "data/d.csv": "0", "nested/n": "0", "mixed/deep/n": "0", "own/o": "0", "big": "1", "grows": "1",
+        "swapped": "0", "plain": "0",
+    }  # fmt: skip
+
+
+def test_what_another_session_wrote_meanwhile_is_its_own(work: Path) -> None:
+    async def all_of_it() -> Restored:
+        ours, theirs = kept(work), kept(work)
+        await ours.before("one", session="s")
+        (work / "ours").write_text("1")
+        for number in range(2):
+            await theirs.before("two", session="t")
+            (work / f"theirs{number}").write_text("1")
+            await theirs.after("two")
+            if not number:
+                await ours.after("one")
+        return await ours.restore((await ours.list(session="s"))[0].id)
+
+    done = asyncio.run(all_of_it())
+    assert (done.removed, done.kept) == (("ours",), ("theirs0",))
+    assert set(files(work)) == {"theirs0", "theirs1"}
 
 
 def test_the_persons_own_git_is_not_touched_and_runs_nothing(work: Path) -> None:

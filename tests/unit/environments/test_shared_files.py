@@ -6,6 +6,8 @@ from melete.core.environment import Place
 from melete.core.places import DockerOptions
 from melete.environments.container import WORKSPACE
 from melete.environments.docker import Docker
+from melete.environments.local import LocalEnvironment
+from melete.environments.shared import CODE
 
 
 def test_every_mount_of_a_container_leads_to_a_file_of_here(tmp_path: Path) -> None:
@@ -21,3 +23,11 @@ def test_every_mount_of_a_container_leads_to_a_file_of_here(tmp_path: Path) -> N
     assert env.judge_file("/home/me/.ssh/id", write=False).verdict == "forbid"
     assert env.judge_file("/home/me/.bashrc", write=True).verdict == "forbid"
     assert env.judge_file("/cache/.ssh/id", write=False).verdict == "allow"
+
+
+def test_the_program_is_not_written_by_its_tools_but_where_it_is_worked_on(tmp_path: Path) -> None:
+    path = f"{CODE}/security/commands.py"
+    for cwd, verdict in ((str(tmp_path), "forbid"), (CODE, "allow"), (str(Path(CODE).parent), "allow")):
+        env = LocalEnvironment(Place(cwd=cwd, variables={"HOME": str(tmp_path)}))
+        assert env.judge_file(path, write=True).verdict == verdict
+        assert env.judge_file(path, write=False).verdict == "allow"

@@ -79,6 +79,8 @@ def test_everything_goes_there_and_what_changed_comes_back(tmp_path: Path) -> No
         report = await two.sync.push()
         wanted = {name: what for name, what in tree(two.here).items() if "node_modules" not in name}
         assert tree(two.there) == wanted
+        sealed = two.there / f".sealed-{'0' * 16}-x.py"
+        sealed.write_text("a copy that runs just now")
         assert (two.there / "run.sh").stat().st_mode & 0o777 == 0o755
         assert (report.files, report.notes) == (6, ())
         (two.there / "src/a.py").write_text("changed there")
@@ -88,6 +90,7 @@ def test_everything_goes_there_and_what_changed_comes_back(tmp_path: Path) -> No
         (two.there / "empty").rmdir()
         (two.there / "run.sh").chmod(0o644)
         report = await two.sync.pull()
+        sealed.unlink()
         assert tree(two.there) == {name: what for name, what in tree(two.here).items() if "node_modules" not in name}
         assert (two.here / "node_modules/x/y.js").exists()
         assert (two.here / "run.sh").stat().st_mode & 0o777 == 0o644

@@ -1,6 +1,20 @@
 """Ways by which a command is reached, each with the same end."""
 
 FORBIDDEN_REACHED = r"""
+rm 2>/dev/null -rf /
+sh 2>o -c "rm -rf /"
+chmod >o -R 777 /
+dd >o of=/dev/sda
+melete >o config set approvals.mode off
+bash $OPTS -c "rm -rf /"
+sh $(:) -c "rm -rf /"
+coproc while :; do rm -rf /; break; done
+echo 'rm -rf /' 2>/dev/null | sh
+rm -rf "$(cd; pwd)"
+rm -rf /home/$USER
+python3 -mmelete config set approvals.mode off
+sort -o ~/.melete/config.yaml x
+echo x > ~/.m*/config.yaml
 rm -rf $(echo /)
 rm -rf `printf /`
 rm -rf ${x:-/}
@@ -262,6 +276,10 @@ osascript -e 'do shell script "rm -rf ~"'
 """.strip().splitlines()
 
 ASKED_REACHED = r"""
+cat ~/.bash_history
+cat $(find ~ -name id_rsa)
+dd if=/dev/mem of=x
+z=$(cat f); echo ${!z}
 rm -rf "$(pwd | sed 's/.*/\//')"
 rm -rf ${UNSET}/
 rm -rf "$UNSET"/*
@@ -272,15 +290,10 @@ find / -type d -name '*' -exec rm -rf {} +
 perl -e 'unlink glob("/etc/*")'
 php -r 'unlink("/etc/passwd");'
 lua -e 'os.remove("/etc/passwd")'
-sqlite3 x '.shell rm -rf /'
-psql -c '\! rm -rf /'
-mysql -e '\! rm -rf /'
 ed <<< '!rm -rf /'
 aws ssm send-command --document-name AWS-RunShellScript --parameters 'commands=["rm -rf /"]'
 ansible all -m shell -a 'rm -rf /'
 salt '*' cmd.run 'rm -rf /'
-env --chdir=/ rm -rf .
-env -C / rm -rf .
 at -f x now
 echo '* * * * * root rm -rf /' > /etc/cron.d/x
 echo 'rm -rf /' >> ~/.bashrc

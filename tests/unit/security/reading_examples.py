@@ -46,6 +46,10 @@ ps aux | grep python
 """.strip().splitlines()
 
 NOT_READING = r"""
+z=$(cat page.txt); echo $((z))
+[[ $z -eq 1 ]] && ls
+cat < $x
+echo ${a[z]}
 ./ls
 ls > out
 cat a > b

@@ -63,10 +63,15 @@ def test_a_relative_path_is_judged_where_the_command_runs() -> None:
     assert judge_command("rm -rf build", cwd="/srv/people/ada/work", home="/srv/people/ada").verdict == "allow"
 
 
+def test_the_agents_own_home_is_judged_wherever_it_is() -> None:
+    assert judge_command("cp x /srv/own/config.yaml", own="/srv/own").verdict == "forbid"
+    assert judge_command("cp x /srv/own/config.yaml").verdict == "allow"
+
+
 def test_a_sandbox_makes_some_commands_harmless_but_none_that_is_forbidden() -> None:
     verdict = judge_command("sudo apt-get install tree", contained=True)
     assert (verdict.verdict, verdict.rule) == ("allow", "contained")
-    assert verdict.reason.endswith("but only inside the sandbox")
+    assert verdict.reason.endswith("but only behind walls")
     assert judge_command("sudo rm -rf /", contained=True).verdict == "forbid"
     assert judge_command("sudo git push --force", contained=True).verdict == "ask"
 

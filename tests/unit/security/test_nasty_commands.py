@@ -168,6 +168,12 @@ def test_python_is_judged_by_what_it_does(code: str, verdict: str) -> None:
 @pytest.mark.parametrize("command", DAILY)
 def test_daily_work_is_not_asked_about(command: str) -> None:
     assert judge_command(command).verdict == "allow"
+    assert judge_command(command, cwd="/home/me/project", home="/home/me").verdict == "allow"
+
+
+@pytest.mark.parametrize("command", ["ssh web sudo systemctl stop nginx", "kubectl exec web -- kill 7"])
+def test_the_sandbox_does_not_make_harmless_what_runs_elsewhere(command: str) -> None:
+    assert judge_command(command, contained=True).verdict == "ask"
 
 
 @pytest.mark.parametrize("command", READING)

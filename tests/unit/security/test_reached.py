@@ -2,7 +2,7 @@
 
 import pytest
 
-from melete.core.message import Message, Origin, Text, ToolResult
+from melete.core.message import Message, Origin, Text, ToolCall, ToolResult
 from melete.security.reached import made_up
 
 PAGE = ToolResult(
@@ -45,3 +45,27 @@ def test_what_the_model_may_have_written_something_into_is_not(address: str) -> 
 
 def test_nothing_is_read_without_addresses() -> None:
     assert made_up([], iter(())) == ()
+
+
+def test_an_address_that_the_model_wrote_first_is_not_shown_by_what_repeats_it() -> None:
+    call = ToolCall(
+        id="3", name="web_extract", arguments='{"urls":["https://shop.test/more#https:\\/\\/eve.test/?q=secret"]}'
+    )
+    echo = ToolResult(
+        call="3", name="web_extract", taint="web", content='{"url":"https://shop.test/more#https://eve.test/?q=secret"}'
+    )
+    printed = ToolResult(call="4", name="execute_code", taint="web", content='{"output":"https://eve.test/?q=printed"}')
+    told = (
+        *MESSAGES, Message(role="assistant", parts=(call,)), Message(role="tool", parts=(echo, printed)),
+    )  # fmt: skip
+    for address in ("https://eve.test/?q=secret", "https://eve.test/?q=printed"):
+        assert made_up([address], told) == (address,)
+
+
+def test_a_named_server_counts_until_something_of_it_was_read() -> None:
+    call = ToolCall(id="3", name="web_extract", arguments='{"urls":["https://docs.test/start"]}')
+    asked = (*MESSAGES, Message(role="assistant", parts=(call,)))
+    assert made_up(["https://docs.test/other"], asked) == ()
+    read = (*asked, Message(role="tool", parts=(ToolResult(call="3", name="web_extract", taint="web", content="{}"),)))
+    assert made_up(["https://docs.test/other"], read) == ("https://docs.test/other",)
+    assert made_up(["https://docs.test/start"], read) == ()

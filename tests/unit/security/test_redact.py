@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from urllib.parse import quote, quote_plus
 
 from hypothesis import given
@@ -23,6 +24,9 @@ def test_encoded_forms_go_as_well() -> None:
         SECRET,
         quote(SECRET, safe=""),
         quote_plus(SECRET),
+        quote(SECRET),
+        re.sub("%..", lambda sign: sign[0].lower(), quote(SECRET)),
+        SECRET.encode().hex(),
         json.dumps(SECRET)[1:-1],
         base64.b64encode(SECRET.encode()).decode(),
         base64.urlsafe_b64encode(SECRET.encode()).decode(),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from melete.security.redact import Redactor, without_shapes
+from melete.security.redact import REACH, SLICE, Redactor, without_shapes
 
 DICE = random.Random(11)
 
@@ -26,6 +26,7 @@ TOKENS = [
     f"ghp_{letters(36)}", f"github_pat_{letters(82)}", f"glpat-{letters(20)}", f"sk-ant-api03-{letters(90)}",
     f"sk-proj-{letters(60)}", f"xoxb-{letters(11, string.digits)}-{letters(24)}", f"AKIA{letters(16, 'ABCDEFGH234567')[:15]}7",
     f"AIza{letters(35)}", f"npm_{letters(36)}", f"pypi-AgE{letters(80)}", f"hf_{letters(34)}", f"sk_live_{letters(24)}",
+    f"{letters(14)}.atlasv1.{letters(64)}",
     f"shpat_{letters(32, HEX)}", f"dop_v1_{letters(64, HEX)}", f"SG.{letters(22)}.{letters(43)}", f"hvs.{letters(30)}",
     f"ey{letters(20)}.ey{letters(40)}.{letters(43)}", f"SK{letters(32, HEX)}", f"PMAK-{letters(24, HEX)}-{letters(34, HEX)}",
 ]  # fmt: skip
@@ -55,7 +56,7 @@ HARMLESS = [
     "the secret of good bread is time",
     "password_file: /run/secrets/db1a2b3", "postgres://user:password@localhost/db", "git clone https://h.test/a/b.git",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----", "AKIAIOSFODNN7EXAMPLE", "sk-your-key-here",
-    "mkdir -p build/2024a1b2",
+    "mkdir -p build/2024a1b2", "authorization = self.headers.get('x')", "pk_live_" + letters(24),
 ]  # fmt: skip
 
 
@@ -80,7 +81,18 @@ def test_what_only_resembles_a_secret_stays(text: str) -> None:
 def test_a_private_key_goes_whole_also_in_json_and_when_it_is_cut_off() -> None:
     body = "\n".join(letters(64) for _ in range(5))
     key = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{body}\n-----END OPENSSH PRIVATE KEY-----\n"
-    for text in (key, json.dumps({"key": key}), key[:200]):
+    numbered = "\n".join(f"{number}|{line}" for number, line in enumerate(key.split("\n"), 1))
+    found = "\n".join(f"k_1.pem:{number}:{line}" for number, line in enumerate(key.split("\n"), 1))
+    for text in (
+        key,
+        json.dumps({"key": key}),
+        key[:200],
+        numbered,
+        numbered[:200],
+        json.dumps(numbered),
+        found,
+        found[:300],
+    ):
         assert not any(line[:40] in without_shapes(text) for line in body.split("\n"))
     assert without_shapes(f"a {key} b").endswith("-----END OPENSSH PRIVATE KEY-----\n b")
 
@@ -112,6 +124,18 @@ PIECES = st.sampled_from([
 def test_what_came_out_is_left_alone(text: str) -> None:
     once = without_shapes(text)
     assert without_shapes(once) == once
+
+
+@pytest.mark.parametrize("piece", ["sk-", "sk-ant-", "ey-", "xoxb-1-", "sk-ant- ", "SG.a=", "~1", "a-1"])
+def test_text_made_to_be_slow_is_read_all_the_same(piece: str) -> None:
+    assert without_shapes(piece * (500_000 // len(piece)) + " " + TOKENS[0]).endswith(" [redacted:github]")
+
+
+def test_a_token_is_seen_wherever_the_text_is_cut_for_the_search() -> None:
+    for at in range(SLICE - REACH - 60, SLICE + 30, 61):
+        assert TOKENS[0] not in without_shapes(
+            "a-1" * (at // 3) + "-" * (at % 3 + 1) + TOKENS[0] + "-" + "b" * 2 * REACH
+        )
 
 
 @pytest.mark.parametrize(

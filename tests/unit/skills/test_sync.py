@@ -174,7 +174,7 @@ def test_a_crash_in_the_middle_leaves_the_old_or_the_new(tmp_path: Path, package
 @pytest.mark.needs("strace")
 @pytest.mark.parametrize("phase", ["new", "update"])
 def test_a_sync_that_is_killed_anywhere_is_finished_by_the_next(tmp_path: Path, package: Path, phase: str) -> None:
-    calls, expected = "?rename,?renameat,?renameat2,?unlink,?unlinkat,?rmdir", tmp_path / "package" / "tools"
+    number, calls, expected = 0, "?rename,?renameat,?renameat2,?unlink,?unlinkat,?rmdir", tmp_path / "package" / "tools"
     for number in range(1, 100):
         shutil.rmtree(tmp_path / "home", ignore_errors=True)
         if phase == "update":

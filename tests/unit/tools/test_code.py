@@ -15,6 +15,7 @@ from melete.core.tool import Tool, ToolContext, tool
 from melete.testing import Call, Say, ScriptedModel
 from melete.tools import code as subject
 from tests.talking import Talk, content, is_question, talk, until
+from tests.unit.tools.test_files import PIXEL
 
 PLACES = pytest.mark.parametrize("where", ["local", pytest.param("sandbox", marks=pytest.mark.needs("bwrap"))])
 
@@ -346,6 +347,15 @@ def test_the_deadline_stands_still_while_a_person_is_asked(tmp_path: Path, monke
 
     with ScriptedModel([Call("execute_code", {"code": "print(risky())"}), Say("Done.")]) as model:
         assert lines(asyncio.run(main())) == ["{'answer': 'approved'}"]
+
+
+def test_a_picture_that_code_opens_is_told_of_since_it_is_not_seen(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work/a.png").write_bytes(PIXEL)
+    code = "from melete_tools import read_file\nprint(read_file(path='a.png')['image'])"
+    (result,) = told(tmp_path, code)
+    assert lines(result) == ["image/png"]
+    assert result["pictures"] == "pictures that code opens cannot be seen (1): call the tool yourself to see one"
 
 
 def test_nobody_there_to_approve_is_an_error_in_the_code(tmp_path: Path) -> None:

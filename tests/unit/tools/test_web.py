@@ -155,6 +155,13 @@ def test_what_a_page_says_is_taken_out_of_what_stands_round_it() -> None:
     assert "Home" not in page.text
 
 
+def test_a_page_that_would_fill_the_memory_is_read_plainly() -> None:
+    attributes = " ".join(f"a{number}" for number in range(2_000))
+    for page in ("<b><i>x</i></b>" * 10_000, f"<p {attributes}>x</p>" * 50):
+        found = readable(Fetched(url="http://a/", status=200, media_type="text/html", body=f"<html>{page}".encode()))
+        assert (found.note, found.text.strip()[:1]) == ("a very large page, read plainly", "x")
+
+
 def test_without_the_extra_a_page_is_read_plainly_and_a_hint_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web_text, "_extract", web_text.Lazy("no_such_package:extract", extra="web"))
     page = read(ARTICLE)

@@ -23,6 +23,10 @@ async def _rollback(talk: Talk, rest: str) -> bool:
         )
     words = rest.lower().split()
     number = next((int(word) for word in words if word.isascii() and word.isdecimal()), 0)
+    if wrong := [word for word in words if word not in (FORCE, DIFF, str(number))]:
+        raise UsageError(
+            f"{wrong[0]!r} is no number of a checkpoint", kept="nothing was changed", next="/rollback lists them"
+        )
     if not number:
         rows = await checkpoints.list(session=session)
         out(checkpoint_table(rows, talk.paint, now=app.clock.now(), redact=app.redact))

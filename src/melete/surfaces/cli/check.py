@@ -7,15 +7,13 @@ from typing import BinaryIO
 import click
 import msgspec
 
-from melete.app.checks import CHECKS, How, Row, SkillRow, answer, check_skill
+from melete.app.checks import CHECKS, LONGEST, How, Row, SkillRow, answer, check_skill
 from melete.app.log_reader import redaction
 from melete.core.errors import UsageError
 from melete.surfaces.cli.options import home_here, json_option, profile_here, variables_here
 from melete.surfaces.cli.output import is_terminal, out, visible
 from melete.surfaces.cli.paint import Paint
 
-LONGEST = 10_000_000
-"""Bytes of a line; a longer one is answered with an error."""
 COLOURS = {
     **dict.fromkeys(("allow", "clean", "safe"), "green"),
     **dict.fromkeys(("ask", "suspect", "caution"), "yellow"),
@@ -49,7 +47,7 @@ def _batch(name: str, how: How) -> int:
 
 
 def _lines() -> Iterator[bytes]:
-    """The lines of standard input that are not empty; of one that is too long what no JSON can be."""
+    """The lines of standard input that are not empty; of one that is too long its beginning."""
     stream = _stdin()
     if is_terminal(sys.stdin):
         raise UsageError("there is nothing to check", next="give a TEXT, or send JSON lines through a pipe")
@@ -58,7 +56,7 @@ def _lines() -> Iterator[bytes]:
         whole = line.endswith(b"\n") or len(line) < LONGEST
         while not whole:
             rest = stream.readline(LONGEST)
-            whole, line = rest.endswith(b"\n") or not rest, b"(a line of more than 10 MB)"
+            whole = rest.endswith(b"\n") or not rest
         line = line.removeprefix(b"\xef\xbb\xbf") if first else line
         first = False
         if line.strip():
@@ -102,8 +100,8 @@ def command(text: str | None, as_json: bool, cwd: str, approvals_off: bool, cont
 
     Lines: {"id", "text", "cwd"?}. `melete policy explain` says more about one.
     """
-    home = home_here().user
-    how = How(home=str(home or ""), approvals_off=approvals_off, contained=contained)
+    home = home_here()
+    how = How(home=str(home.user or ""), own=str(home.root), approvals_off=approvals_off, contained=contained)
     return _check("command", text, how, row=Row(text="", cwd=cwd), as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""What a shell is offered where a session is to be named: ids, with titles beside them; and the names of skills and environments."""
+"""What a shell is offered for an argument: sessions by id with their titles, skills, environments, approvals."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from melete.app.clock import SystemClock
+from melete.app.grants import GrantFile
 from melete.app.places import AUTO, names
 from melete.app.plugins import registry
 from melete.app.settings import load
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 MOST = 200
 _here: Lazy[Callable[..., Any]] = Lazy("melete.app.skill_shelf:here")
 _archived: Lazy[Callable[..., list[str]]] = Lazy("melete.app.skill_shelf:archived")
+SHORT = 12
+"""Characters of a digest that are shown; any beginning that fits one grant only will do."""
 _item: Lazy["Callable[..., CompletionItem]"] = Lazy("click.shell_completion:CompletionItem")
 
 
@@ -61,6 +65,20 @@ async def _skills(profile: str, *, archived: bool) -> Sequence[tuple[str, str]]:
         if archived:
             return [(name, "") for name in _archived.load()(keeper)]
         return [(skill.name, one_line(app.redact(skill.description))) for skill in keeper.all()]
+
+
+def complete_grant(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG001 - click's signature
+    """Approvals for good whose digest begins so; none when they cannot be read."""
+    profile = ctx.find_root().params.get("profile") or ""
+    try:
+        found = GrantFile(load(None, profile=str(profile)).home.grants, clock=SystemClock()).read()
+    except (MeleteError, OSError):
+        return []
+    return [
+        _item.load()(one.digest[:SHORT], help=one_line(f"{one.tool}: {one.shown}"))
+        for one in found
+        if one.digest.startswith(incomplete)
+    ]
 
 
 async def _latest(profile: str) -> Sequence[tuple[SessionInfo, str]]:

@@ -46,6 +46,8 @@ def explain_(command: tuple[str, ...], cwd: str, env: str, as_json: bool) -> int
         text = sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
     if not text.strip():
         raise UsageError("the command is empty", next="write: melete policy explain 'COMMAND'")
+    if cwd and not Path(cwd).is_dir():
+        raise UsageError(f"{cwd} is no folder", next="name another with --cwd")
     loaded = settings()
     found = explain(loaded, text, cwd=str(Path(cwd or ".").absolute()), env=env)
     if as_json:
@@ -71,8 +73,8 @@ def _lines(found: Explanation, paint: Paint) -> Iterator[str]:
     rule = paint("dim", f" ({found.rule})") if found.rule else ""
     yield paint(STYLES[found.verdict], f"{MARKS[found.verdict]} {WORDS[found.verdict]}") + said + rule
     yield from (f"  {line}" for line in found.outcome)
-    walls = "behind walls" if found.contained else "without walls round it"
-    yield paint("dim", f"  in {found.cwd}, environment {found.env}, {walls}")
+    walls = ", behind walls" if found.contained else ", without walls round it" if found.env == "local" else ""
+    yield paint("dim", f"  in {found.cwd}, environment {found.env}{walls}")
 
 
 def _program(seen: Seen, paint: Paint) -> Iterator[str]:

@@ -6,11 +6,9 @@ import msgspec
 from melete.app.clock import SystemClock
 from melete.app.grants import GrantFile
 from melete.core.errors import UsageError
+from melete.surfaces.cli.completing import SHORT, complete_grant
 from melete.surfaces.cli.options import json_option, settings
 from melete.surfaces.cli.output import err, one_line, out, visible
-
-SHORT = 12
-"""Characters of a digest that are shown; any beginning that fits one grant only will do."""
 
 
 @click.command()
@@ -31,7 +29,7 @@ def grants(as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("digest", default="")
+@click.argument("digest", default="", shell_complete=complete_grant)
 @click.option("--all", "everything", is_flag=True, help="Take back all of them.")
 def revoke(digest: str, everything: bool) -> int:
     """Take back what was approved for good: it is asked about again, by runs that go on now as well."""

@@ -5,7 +5,7 @@ import os
 import sys
 import termios
 
-from melete.app.service import Conversation, inbox_message, send
+from melete.app.service import Conversation, choice, inbox_message, send
 from melete.core.event import Answered, Asked, Event, Question, RunEnded
 from melete.surfaces.cli.output import err
 from melete.surfaces.cli.paint import Paint
@@ -100,23 +100,6 @@ class Questions:
 def prompt(question: Question) -> str:
     """What stands before the answer."""
     return f"[1-{len(question.choices)}] " if question.choices else "> "
-
-
-def choice(question: Question, line: str) -> str | None:
-    """The answer that a typed line means: a number stands for its choice; None for a line that is none of the choices.
-
-    Only an approval insists on its choices; to any other question a person may say something else.
-    """
-    if not question.choices:
-        return line
-    if line.isdecimal():
-        return question.choices[int(line) - 1] if 1 <= int(line) <= len(question.choices) else None
-    found = [c for c in question.choices if line and c.lower().startswith(line.lower())]
-    if len(found) == 1:
-        return found[0]
-    if question.kind == "approval":
-        return {"y": "once", "yes": "once", "n": "deny", "no": "deny"}.get(line.lower())
-    return line or None
 
 
 def no_answer(question: Question) -> str:

@@ -41,6 +41,7 @@ def restored_text(done: Restored) -> str:
         ("Put back", done.changed),
         ("Removed, for it was not there", done.removed),
         ("Kept, for somebody else changed it since (--force rolls it back)", done.kept),
+        ("Kept, for it was not part of the checkpoint", done.untold),
         ("Could not be put back", done.failed),
     ):
         lines += [f"  {what}: {one_line(path)}" for path in paths[:MOST]]

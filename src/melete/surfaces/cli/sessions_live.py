@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import click
 import msgspec
 
-from melete.app.service import Kind, inbox_message, send
+from melete.app.service import Kind, choice, inbox_message, send
 from melete.app.wire import Melete
 from melete.core.errors import UsageError
 from melete.core.session import Receipt, SessionRef
@@ -13,7 +13,6 @@ from melete.core.transcript import Transcript
 from melete.surfaces.cli.one_session import session_argument, with_session
 from melete.surfaces.cli.options import json_option, settings
 from melete.surfaces.cli.output import one_line, out
-from melete.surfaces.cli.questions import choice
 
 PATIENCE: Mapping[Kind, float] = {"steer": 1.5, "queue": 0.5, "answer": 5.0, "cancel": 5.0}
 """Seconds to wait for what becomes of a message: a step may last long, answers and cancels act at once."""
@@ -44,7 +43,13 @@ def answer(session: str, question_and_value: tuple[str, ...], as_json: bool) -> 
         state = Transcript(await app.store.facts(ref))
         question, value = _chosen(state, question_and_value)
         if (known := state.questions.get(question)) is not None:
-            value = choice(known, value) or value
+            meant = choice(known, value)
+            if meant is None:
+                choices = ", ".join(known.choices)
+                raise UsageError(
+                    f"{value!r} is none of the choices", kept="nothing was sent", next=f"say one of {choices}"
+                )
+            value = meant
         return await _deliver(app, ref, "answer", text=value, question=question, as_json=as_json)
 
     return with_session(settings(), session, work)
