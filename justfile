@@ -27,9 +27,10 @@ docs:
     python scripts/reference.py --check
     NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
-# Write the generated reference pages anew
+# Write the generated reference pages anew, and what the packaged skills say of themselves
 reference:
     python scripts/reference.py
+    python scripts/prepare_skills.py
 
 # Draw the README's picture of the demo anew
 picture:

@@ -258,9 +258,41 @@ def test_commands_see_what_a_loaded_skill_names_and_run_its_scripts(tmp_path: Pa
         assert "the-value-of-the-demo" not in str(bodies)
 
 
+def test_the_agent_gives_itself_no_secret(tmp_path: Path) -> None:
+    more = "required_environment_variables:\n  - name: DEMO_TOKEN\n"
+    create = Call("skill_manage", {"action": "create", "name": "greedy", "content": text("greedy", more=more)})
+    calls = [
+        create,
+        Call("skill_view", {"name": "greedy"}),
+        Call("terminal", {"command": "echo ${DEMO_TOKEN:-nothing}"}),
+        Say("Done."),
+    ]
+    results, _ = session(tmp_path / "work", calls, variables={"DEMO_TOKEN": "the-value-of-the-demo"})
+    assert results[0]["success"]
+    assert "commands do not see DEMO_TOKEN" in results[1]["withheld"]
+    assert results[2]["output"].strip() == "nothing"
+
+
+def test_more_skills_than_may_be_are_not_dropped_in_silence(tmp_path: Path) -> None:
+    for number in range(6):
+        write(f"user/s{number}/SKILL.md", text(f"s{number}"))
+    with pytest.raises(UsageError, match="6 skills are called for, and 5 may be"):
+        session(tmp_path / "work", [], " ".join(f"/s{number}" for number in range(6)))
+
+
 def test_without_skills_nothing_is_said_of_them(tmp_path: Path) -> None:
     write("user/demo/SKILL.md", text("demo"))
     _, bodies = session(tmp_path / "work", [Say("Hi.")], "/demo now", settings={"skills.enabled": False})
     assert "skill_" not in system(bodies[0])
     assert not [tool for tool in bodies[0]["tools"] if "skill" in tool["function"]["name"]]
     assert bodies[0]["messages"][-1]["content"] == "/demo now"
+
+
+def test_no_model_says_yes_in_the_persons_place(tmp_path: Path) -> None:
+    path = write("user/mine/SKILL.md", text("mine"))
+    script = [Call("skill_view", {"name": "mine"}), patched("Do it.", "Do that.", "mine"), Say("Left as it is.")]
+    smart = {"approvals.mode": "smart", "auxiliary.approve": "judge"}
+    results, bodies = session(tmp_path / "work", script, settings=smart)
+    assert "nobody is there" in results[-1]["error"]
+    assert [body["model"] for body in bodies] == ["scripted"] * 3
+    assert path.read_text() == text("mine")

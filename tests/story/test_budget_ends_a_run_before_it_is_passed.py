@@ -24,7 +24,8 @@ def run(
     **options: Any,
 ) -> RunEnded:
     async def main() -> RunEnded:
-        async with talk(model, tmp_path / "work", settings=settings, prices=prices, **options) as here:
+        given = {"skills.enabled": False, **settings}  # the list of skills would be counted
+        async with talk(model, tmp_path / "work", settings=given, prices=prices, **options) as here:
             return await here.say("Go.")
 
     return asyncio.run(main())
@@ -72,7 +73,7 @@ import asyncio, sys
 from melete import Options, load, open_conversation, open_melete, user
 
 async def main():
-    async with open_melete(load({"budget.day.tokens": "8500"})) as app:
+    async with open_melete(load({"budget.day.tokens": "8500", "skills.enabled": False})) as app:
         async with open_conversation(app, Options(cwd=sys.argv[1])) as conversation:
             ended = await conversation.run(user("Go."))
             print(ended.stop, ended.error)

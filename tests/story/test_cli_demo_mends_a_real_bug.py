@@ -15,6 +15,8 @@ def test_it_works_and_says_what_is_real(own_home: Path) -> None:
         "exit status 1",
         "+    return f",
         "✓ The tests failed before",
+        "✓ It took 7 tool calls, and 4 with the skill; the skill has 2 versions",
+        "+2. It came back with a merge once",
         "melete doctor",
     ):
         assert said in done.stdout
@@ -23,7 +25,8 @@ def test_it_works_and_says_what_is_real(own_home: Path) -> None:
 
 def test_the_verdict_is_the_last_line_of_json() -> None:
     *events, verdict = lines(melete("demo", "--json").stdout)
-    assert (verdict["type"], verdict["ok"], verdict["calls_first"]) == ("demo.ended", True, 6)
+    assert (verdict["type"], verdict["ok"], verdict["calls_first"]) == ("demo.ended", True, 7)
+    assert (verdict["calls_second"], verdict["versions"]) == (4, 2)
     assert events[-1]["type"] == "run.ended"
 
 
@@ -35,7 +38,11 @@ def test_its_folder_can_be_kept_and_its_session_read(tmp_path: Path) -> None:
         [sys.executable, "-m", "unittest"], cwd=kept / "project", capture_output=True, text=True, timeout=60
     )
     assert tests.returncode == 0
-    (row,) = lines(melete("sessions", "list", "--json", MELETE_HOME=str(kept / "home")).stdout)
+    row, _ = lines(melete("sessions", "list", "--json", MELETE_HOME=str(kept / "home")).stdout)
+    why = melete("skills", "why", "mend-timesheet", MELETE_HOME=str(kept / "home")).stdout
+    assert "An old branch was merged" in why
+    back = melete("skills", "revert", "mend-timesheet", MELETE_HOME=str(kept / "home"))
+    assert "-2. It came back with a merge once" in back.stdout
     assert str(kept / "home" / "state" / "sessions" / f"{row['id']}.log") in done.stdout
     again = melete("demo", "--keep", str(kept))
     assert again.returncode == 2

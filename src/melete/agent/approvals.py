@@ -19,7 +19,7 @@ from melete.agent.smart import Smart
 from melete.core.errors import StoreError
 from melete.core.event import Answered, Asked, Question
 from melete.core.message import Origin, ToolCall, ToolResult
-from melete.core.policy import UNJUDGED, Decision, Grant, Grants, Scope, Verdict, Whereabouts
+from melete.core.policy import OWNED, UNJUDGED, Decision, Grant, Grants, Scope, Verdict, Whereabouts
 from melete.core.session import InboxMessage, Session
 from melete.core.tool import Act, Go, Refused, ToolContext
 from melete.security.reached import made_up
@@ -304,7 +304,7 @@ class ApprovalGuard:
 
     async def _judged_by_model(self, case: Case, ctx: ToolContext) -> Decision | None:
         """The judging model's yes, in mode `smart`; it never speaks about what follows text from outside."""
-        if self._rules.mode != "smart" or not self._smart or case.verdict.rule in {AFTER_UNTRUSTED, UNJUDGED}:
+        if self._rules.mode != "smart" or not self._smart or case.verdict.rule in {AFTER_UNTRUSTED, UNJUDGED, OWNED}:
             return None
         if sources(ctx.session.messages) or self._inner:
             return None

@@ -69,6 +69,16 @@ COMMANDS: tuple[CommandDef, ...] = (
     ),
     CommandDef(name="context", about="Show what the next request costs, part by part.", category="Model"),
     CommandDef(name="tools", about="List the tools.", category="Tools"),
+    CommandDef(
+        name="skills", about="List the skills, or find some; /NAME calls one.", category="Tools", args_hint="[WORDS]"
+    ),
+    CommandDef(
+        name="learn",
+        about="Draft a skill from this session, and keep it if you say so.",
+        category="Tools",
+        args_hint="[WHAT]",
+        surfaces=("cli",),
+    ),
     CommandDef(name="yolo", about="Approve what would be asked, or ask again.", category="Tools", args_hint="[on|off]"),
     CommandDef(name="help", aliases=("commands", "?"), about="List the commands.", category="Help"),
     CommandDef(name="exit", aliases=("quit", "q"), about="Leave.", category="Help", surfaces=("cli",)),

@@ -1,31 +1,51 @@
 """`melete demo`: a small real job that a scripted model gets done with the real loop, tools and log. Composition root.
 
-The model's words are written beforehand; everything that they lead to happens: files are read and changed, tests fail and
-pass. The script looks at what came back before it goes on, and so does the verdict.
+It keeps what it learned as a skill, and is shorter about it when the job comes back, in another session. The model's words are
+written beforehand; everything that they lead to happens: files are read and changed, tests fail and pass. The script looks at
+what came back before it goes on, and so does the verdict.
 """
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from difflib import unified_diff
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from melete.app.home import Home
 from melete.app.opening import Options
 from melete.app.service import Conversation, open_conversation
 from melete.app.settings import Loaded, load
+from melete.app.skills import library
 from melete.app.wire import open_melete
 from melete.core.errors import UsageError
 from melete.core.event import RunEnded, Stop, ToolEnded, ToolStarted
 from melete.core.message import Usage
+from melete.core.skill import Version
 from melete.testing import Call, Calls, Fault, Reply, Say, ScriptedModel
 
 ASSETS = Path(__file__).with_name("demo_project")
 PROMPT = "The tests fail. Find out why, fix the bug, and check that they pass."
+AGAIN = "An old branch was merged, and the tests of the timesheet fail again. Mend that."
+SKILL = "mend-timesheet"
+LEARNED = f"""---
+name: {SKILL}
+description: Mends times that come out wrong in the timesheet, such as 1:5 for 1:05. Use when its tests fail.
+---
+
+## Steps
+
+1. Look at how `total` in $1 writes the minutes: without `:02d` their leading zero is lost.
+
+## Check
+
+`python -m unittest` ends with OK.
+"""
+LACKED = "their leading zero is lost."
+BETTER = f"{LACKED}\n2. It came back with a merge once: tell the person, so that the old branch is mended too."
 BROKEN = '    return f"{whole // 60}:{whole % 60}"'
 MENDED = '    return f"{whole // 60}:{whole % 60:02d}"'
 FILES = ("README.md", "timesheet.py", "test_timesheet.py")
@@ -33,13 +53,17 @@ MODEL = "scripted-model"
 
 
 class DemoEnded(Struct, frozen=True, kw_only=True, tag="demo.ended"):
-    """The verdict: `ok` when the tests failed before and pass now, else `problem` says why not; `calls_first` counts tool calls.
+    """The verdict: `ok` when the tests failed before and pass now, else `problem` says why not.
+
+    `calls_first` and `calls_second` count tool calls, without and with the skill, of which there are `versions`.
 
     `log` is empty where the folder was not kept.
     """
 
     ok: bool
     calls_first: int
+    calls_second: int = 0
+    versions: int = 0
     problem: str = ""
     session: str = ""
     log: str = ""
@@ -48,7 +72,7 @@ class DemoEnded(Struct, frozen=True, kw_only=True, tag="demo.ended"):
 
 
 class Demo:
-    """The demo's folder and its conversation."""
+    """The demo's folder and its conversation, the second one from `again` on."""
 
     def __init__(self, folder: Path, loaded: Loaded, conversation: Conversation) -> None:
         self.folder = folder
@@ -67,8 +91,16 @@ class Demo:
         after = (self.project / "timesheet.py").read_text(encoding="utf-8").splitlines()
         return list(unified_diff(before, after, "timesheet.py before", "timesheet.py after", lineterm="", n=1))
 
-    async def verdict(self, ended: RunEnded) -> DemoEnded:
-        """Read from the log what really happened."""
+    @asynccontextmanager
+    async def again(self) -> AsyncGenerator[Conversation]:
+        """Have the bug come back, and open a session that knows nothing of the first one but the skill."""
+        (self.project / "timesheet.py").write_bytes((ASSETS / "timesheet.py.txt").read_bytes())
+        async with open_conversation(self.conversation.app, self.conversation.options) as conversation:
+            self.conversation = conversation
+            yield conversation
+
+    async def verdict(self, ended: RunEnded, first: "DemoEnded | None" = None) -> DemoEnded:
+        """Read from the log what really happened; with the verdict on the `first` session, in both."""
         app, ref = self.conversation.app, self.conversation.ref
         stored = await app.store.facts(ref)
         commands = {f.call.id for f in stored if isinstance(f, ToolStarted) and f.call.name == "terminal"}
@@ -76,21 +108,45 @@ class Demo:
         problem = ""
         if ended.stop != Stop.DONE:
             problem = ended.error or f"the run ended with {ended.stop}"
-        elif tests[:1] == ["ok"] or len(tests) < 2:  # noqa: PLR2004 - before and after
+        elif first is None and (tests[:1] == ["ok"] or len(tests) < 2):  # noqa: PLR2004 - before and after
             problem = "the tests did not fail before the bug was mended"
-        elif tests[-1] != "ok":
+        elif tests[-1:] != ["ok"]:
             problem = "the tests still fail"
         elif not self.diff():
             problem = "the program was not changed"
-        return DemoEnded(
+        calls = sum(isinstance(f, ToolEnded) for f in stored)
+        seen = DemoEnded(
             ok=not problem,
-            calls_first=sum(isinstance(f, ToolEnded) for f in stored),
+            calls_first=calls,
             problem=problem,
             session=ref.id,
             log=str(self.log),
             facts=len(stored),
             usage=ended.usage,
         )
+        if first is None:
+            return seen
+        versions = len(self.history())
+        if not problem and versions != 2:  # noqa: PLR2004 - made, and mended
+            problem = "the skill was not made and mended"
+        return structs.replace(
+            seen,
+            ok=first.ok and not problem,
+            problem=first.problem or problem,
+            calls_first=first.calls_first,
+            calls_second=calls,
+            versions=versions,
+            usage=first.usage + ended.usage,
+        )
+
+    def history(self) -> Sequence[Version]:
+        """The versions of the skill, the first one first."""
+        return library(self.conversation.app).versions.history(SKILL)
+
+    def learned(self) -> list[str]:
+        """The lines of the skill that its last version changed, as a unified diff has them."""
+        lines = library(self.conversation.app).versions.diff(SKILL).splitlines()
+        return [line for line in lines if line[:1] in ("+", "-")]
 
 
 @asynccontextmanager
@@ -110,8 +166,10 @@ async def open_demo(folder: Path, *, pace: float = 0.0) -> AsyncGenerator[Demo]:
             "PATH": path,
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        loaded = load({"model.name": MODEL, "model.base_url": server.base_url}, environ=environ)
-        options = Options(cwd=str(folder / "project"), toolsets=("terminal", "file"))
+        loaded = load(
+            {"model.name": MODEL, "model.base_url": server.base_url, "skills.bundled": False}, environ=environ
+        )
+        options = Options(cwd=str(folder / "project"), toolsets=("terminal", "file", "skills"))
         async with open_melete(loaded) as app, open_conversation(app, options) as conversation:
             yield Demo(folder, loaded, conversation)
 
@@ -151,20 +209,44 @@ def script(python: str, *, pace: float = 0.0) -> Callable[[dict[str, Any], int],
             "that is one format code in `total`.",
         ),
         Call("terminal", {"command": tests}, text="Mended. I run the tests again to be sure."),
+        Call(
+            "skill_manage",
+            {"action": "create", "name": SKILL, "content": LEARNED},
+            text="They pass. Whoever meets this again should not have to search for it: I keep what I learned as a skill.",
+        ),
         Say(
             text="The tests pass now. `total` in timesheet.py wrote the minutes without a leading zero, so 65 minutes became "
             "1:5; they are written with two digits now (`:02d`). I changed that one line and nothing else."
         ),
     )
-    expected = ("", "timesheet.py", "whole % 60", "FAILED", "", "OK")
+    expected = ("", "timesheet.py", "whole % 60", "FAILED", "", "OK", "true")
+    replies_again: tuple[Say | Call | Calls, ...] = (
+        Call("skill_view", {"name": SKILL, "args": "timesheet.py"}, text="There is a skill for this. I load it."),
+        Call(
+            "patch",
+            {"path": "timesheet.py", "old_string": BROKEN, "new_string": MENDED},
+            text="It says where to look, so I mend that line at once.",
+        ),
+        Call("terminal", {"command": tests}, text="And check, as it says."),
+        Call(
+            "skill_manage",
+            {"action": "patch", "name": SKILL, "old_string": LACKED, "new_string": BETTER},
+            text="The skill did not know that the bug can come back with a merge. I add that.",
+        ),
+        Say(
+            text="Mended: the merge had brought back the old line. Please mend the old branch as well. The skill says so now."
+        ),
+    )
+    expected_again = ("", "`total` in timesheet.py", "", "OK", "true")
 
     def play(body: dict[str, Any], _index: int) -> Reply:
         said = [cast("dict[str, Any]", message) for message in body["messages"]]
         replied = [number for number, message in enumerate(said) if message["role"] == "assistant"]
-        step = len(replied)
+        step, again = len(replied), AGAIN in str(said)
+        lines, wanted = (replies_again, expected_again) if again else (replies, expected)
         last = "\n".join(str(message.get("content", "")) for message in said[replied[-1] + 1 :]) if replied else ""
-        if step >= len(replies) or expected[step] not in last:
+        if step >= len(lines) or wanted[step] not in last:
             return Say(text=f"This is not what I expected, so I stop here. The last result was: {last[:400]}")
-        return Fault("slow", seconds=pace, reply=replies[step]) if pace else replies[step]
+        return Fault("slow", seconds=pace, reply=lines[step]) if pace else lines[step]
 
     return play

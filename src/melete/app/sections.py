@@ -270,9 +270,14 @@ class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         tuple[str, ...], Meta(description="Folders with more skills, which are only read, such as ~/.claude/skills.")
     ] = ()
     disabled: Annotated[tuple[str, ...], Meta(description="Skills to leave out, by name.")] = ()
+    index_tokens: Annotated[
+        Count,
+        Meta(description="Tokens that the list of skills in the system prompt takes at most, four characters each."),
+    ] = 1_500
     char_budget: Annotated[
-        Count, Meta(description="Characters that the list of skills in the system prompt takes at most.")
-    ] = 6_000
+        Count | None,
+        Meta(description="The same in characters, where they are to be fewer; null is index_tokens alone."),
+    ] = None
     suggestions: Annotated[
         Annotated[int, Meta(ge=0, le=5)],
         Meta(description="Skills that are not in the list and match a message, named behind it at most."),

@@ -4,6 +4,7 @@ The model of `auxiliary.review` writes it. Its answer is only a text until a per
 """
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from melete.app.home import Home
 from melete.app.skills import library
 from melete.app.web import fetcher
 from melete.app.wire import Melete
-from melete.core.errors import MeleteError, UsageError
+from melete.core.errors import MeleteError, SessionNotFoundError, StoreError, UsageError
 from melete.core.event import Fact, Reply, Said, Spent, ToolEnded
 from melete.core.message import Message, Taint, Usage, user
 from melete.core.model import EmptyReplyError, ModelClient, ModelRequest
@@ -37,6 +38,7 @@ _read_skill: Lazy[Callable[[str], Any]] = Lazy("melete.skills.format:read_skill"
 _scan: Lazy[Callable[[Mapping[str, bytes]], Any]] = Lazy("melete.security.skillscan:scan")
 _allowed: Lazy[Callable[[str, str], str]] = Lazy("melete.security.skillscan:allowed")
 
+log = logging.getLogger("melete.skills")
 MAIN = "SKILL.md"
 LONGEST = 60_000
 """Characters of material that the model is shown: of more, the beginning and, of a session, rather its end."""
@@ -94,19 +96,21 @@ async def material(app: Melete, source: str) -> Material:
     """What there is to read in a folder, at an address, or in a session by its id or title; raises MeleteError."""
     if source.startswith(("https://", "http://")):
         return await _page(app, source)
-    if "/" in source or Path(source).is_dir():
-        folder = Path(source).expanduser()
-        if not folder.is_dir():
-            raise UsageError(f"there is no folder {source}", next="name a folder, an https address or a session")
+    if (folder := Path(source).expanduser()).is_dir():
         text = await asyncio.to_thread(_files, folder.resolve(), app.loaded.home)
         return _cut(app, Material(what=f"the folder {folder.resolve().name}", text=text, taint="import"), tail=0.0)
-    ref = await app.store.find(source)
+    try:
+        ref = await app.store.find(source)
+    except SessionNotFoundError as error:
+        raise UsageError(
+            f"{source[:200]!r} is no folder, address or session", next="see melete sessions list"
+        ) from error
     facts = await app.store.facts(ref)
-    taints = [fact.result.taint for fact in facts if isinstance(fact, ToolEnded)]
+    taints: list[Taint] = [fact.result.taint for fact in facts if isinstance(fact, ToolEnded)]
     found = Material(
         what=f"the session {ref.id}",
         text="\n\n".join(chain.from_iterable(map(_told, facts))),
-        taint=max(taints, key=TAINTS.index, default="none"),
+        taint=max(("none", *taints), key=TAINTS.index),
         session=ref.id,
         turn=facts[-1].seq if facts else 0,
     )
@@ -155,11 +159,11 @@ def _files(folder: Path, home: Home) -> str:
 async def _page(app: Melete, url: str) -> Material:
     try:
         fetched = await fetcher(app.loaded)().get(url)
-        if fetched.status != OK:
-            raise ToolError(f"the server answers with status {fetched.status}")
         page = await asyncio.to_thread(_readable.load(), fetched)
     except ToolError as error:
         raise MeleteError(f"{url[:200]} cannot be read: {error}", next="check the address") from error
+    if fetched.status != OK:
+        raise MeleteError(f"{url[:200]} cannot be read: the server answers with status {fetched.status}")
     return _cut(app, Material(what=url[:200], text=page.text, taint="web"), tail=0.0)
 
 
@@ -201,13 +205,22 @@ async def draft(app: Melete, given: Material, *, about: str = "", name: str = ""
             messages += [reply.message, user(f"This cannot be kept: {why}. Answer with the whole SKILL.md, mended.")]
     finally:
         await model.aclose()
-        if given.session and spent:
-            async with app.store.claim(SessionRef(id=given.session)) as session:
-                await session.record(*spent)
-    return await asyncio.to_thread(_judged, app, text, why, given, spent)
+        await _booked(app, given, spent)
+    return await asyncio.to_thread(_judged, app, given, spent, text=text, why=why)
 
 
-def _judged(app: Melete, text: str, why: str, given: Material, spent: Sequence[Spent]) -> Draft:
+async def _booked(app: Melete, given: Material, spent: Sequence[Spent]) -> None:
+    """Tell the session what was spent for it; one that runs elsewhere cannot be told, and the day's account has it all the same."""
+    if not (given.session and spent):
+        return
+    try:
+        async with app.store.claim(SessionRef(id=given.session)) as session:
+            await session.record(*spent)
+    except StoreError as error:
+        log.warning("what the draft cost is not among the facts of %s: %s", given.session, error)
+
+
+def _judged(app: Melete, given: Material, spent: Sequence[Spent], *, text: str, why: str) -> Draft:
     report = _scan.load()({MAIN: text.encode("utf-8", "replace")})
     name = "" if why else _read_skill.load()(text)[0].name
     if not why and _allowed.load()(report.verdict, "agent") != "allow":

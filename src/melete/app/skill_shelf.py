@@ -1,15 +1,15 @@
-"""What a person does with skills of their own home, for surfaces: look at them, edit, pin, archive, bring back. Composition root."""
+"""What a person does with the skills of their home: look at them, edit, pin, archive, bring back. Composition root."""
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from melete.app.skills import OURS, is_set, library
+from melete.app.skills import OURS, VOUCHED, is_set, library
 from melete.app.variables import SERVER_ALONE
 from melete.app.wire import Melete
 from melete.core.plugin import Lazy
@@ -55,6 +55,8 @@ async def write(
 
 async def archive(keeper: "Keeper", name: str) -> Applied:
     """Move a skill into the archive; raises ToolError."""
+    if keeper.get(name).root == "hub":
+        raise ToolError(f"{name} came from elsewhere; take it away with: melete skills uninstall {name}")
     base = await noticed(keeper, name)
     return await keeper.apply(Change(name=name, files={MAIN: None}, base=base, author="user", reason="archived"))
 
@@ -63,13 +65,21 @@ async def restore(keeper: "Keeper", name: str) -> Applied:
     """Bring an archived skill back as it was; raises ToolError."""
     if name in keeper:
         raise ToolError(f"{name} is not archived")
-    return await keeper.revert(name, reason="brought back from the archive")
+    return await revert(keeper, name, reason="brought back from the archive")
+
+
+async def revert(keeper: "Keeper", name: str, *, version: str = "", reason: str = "") -> Applied:
+    """Make a skill what it was in an earlier version; raises ToolError, also for one of others that was uninstalled."""
+    head = keeper.versions.head(name)
+    if name not in keeper and head and head.owner == "hub":
+        raise ToolError(f"{name} came from elsewhere and was uninstalled; install it again")
+    return await keeper.revert(name, version, reason=reason)
 
 
 def archived(keeper: "Keeper") -> list[str]:
-    """The names of the skills that were archived and not brought back."""
-    facts = keeper.versions.facts("skill.state")
-    return sorted({row["skill"] for row in facts if row.get("state") == "archived" and row["skill"] not in keeper})
+    """The names of the skills that were archived and not brought back; those of others are uninstalled and not among them."""
+    rows = [row for row in keeper.versions.facts("skill.state") if row.get("state") == "archived"]
+    return sorted({row["skill"] for row in rows if row.get("owner") != "hub" and row["skill"] not in keeper})
 
 
 async def pin(keeper: "Keeper", name: str, *, on: bool) -> None:
@@ -77,6 +87,16 @@ async def pin(keeper: "Keeper", name: str, *, on: bool) -> None:
     skill = keeper.get(name)
     await noticed(keeper, skill.name)
     await keeper.versions.mark(skill.name, reason="pinned" if on else "unpinned", pinned=on, owner=skill.owner)
+
+
+def on_trial(skill: Skill) -> bool:
+    """Whether the agent wrote a skill and no person has vouched for it."""
+    return skill.owner == "agent" and skill.trust < VOUCHED
+
+
+async def vouch(keeper: "Keeper", name: str) -> None:
+    """Have a skill of the agent's count as one that a person has read and agreed to."""
+    await keeper.versions.mark(name, reason="vouched for by a person", owner="agent", trust=VOUCHED, state="active")
 
 
 def missing(app: Melete, skill: Skill) -> Sequence[Variable]:
@@ -108,6 +128,3 @@ def stats(app: Melete, names: Collection[str] = ()) -> list[Use]:
 def here(app: Melete) -> "Keeper":
     """The skills that a session of this folder would have."""
     return library(app, os.getcwd())  # noqa: PTH109 - as the person's shell names it
-
-
-Work = Callable[[Melete, "Keeper"], Awaitable[int]]

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import structs
 
+from melete import __version__
 from melete.app.bundled import bundled, start
 from melete.app.opening import Options
 from melete.app.settings import Loaded
-from melete.app.variables import SERVER_ALONE
+from melete.app.variables import AGENT, SERVER_ALONE
+from melete.app.vendors import vendors
 from melete.app.wire import Melete
 from melete.core.errors import StoreError, UsageError
 from melete.core.event import Framed
@@ -26,7 +28,7 @@ from melete.core.message import Message, Text
 from melete.core.plugin import Lazy
 from melete.core.ports import Environment
 from melete.core.session import Session
-from melete.core.skill import Here, Owner, Skill
+from melete.core.skill import Here, Owner, Skill, SkillText
 from melete.core.tool import Tool, ToolError
 from melete.core.transcript import Transcript
 
@@ -43,7 +45,8 @@ _index: "Lazy[Callable[..., Index]]" = Lazy("melete.skills.index:Index")
 _one_line: Lazy[Callable[[str, int], str]] = Lazy("melete.skills.index:one_line")
 _words: Lazy[Callable[[str], Mapping[str, int]]] = Lazy("melete.skills.rank:words")
 _missing: Lazy[Callable[..., str]] = Lazy("melete.skills.invoke:missing_text")
-_learned: Lazy[Callable[..., Awaitable[None]]] = Lazy("melete.tools.skills:learned")
+_learned: Lazy[Callable[..., Awaitable[str]]] = Lazy("melete.tools.skills:learned")
+_lock: Lazy[Callable[[Path], Any]] = Lazy("melete.skills.lock:Lock")
 _accepted: Lazy[Callable[[Path, str], str]] = Lazy("melete.skills.lock:accepted")
 _scan: Lazy[Callable[[Mapping[str, bytes]], Any]] = Lazy("melete.security.skillscan:scan")
 _allowed: Lazy[Callable[[str, str], str]] = Lazy("melete.security.skillscan:allowed")
@@ -53,7 +56,7 @@ OWN: Sequence[Literal["user", "bundled", "hub"]] = ("user", "bundled", "hub")
 """The folders of a home, in the order in which they count."""
 TRUSTED = frozenset({"user", "bundled"})
 """Whose skills are not scanned: the person's, and Melete's own."""
-OURS = "MELETE_"
+OURS, VOUCHED = "MELETE_", 3
 PROJECT = "skills"
 """Where a working folder has skills of its own."""
 HERE, LOADED, HANDED = "skills.here", "skills.loaded", "skills.variables"
@@ -65,9 +68,13 @@ CALLED = "[The person calls for the skill"
 LEAST, LONGEST_LINE = 0.35, 160
 """The share of the best score that a suggestion has at least, and characters of its description."""
 STEM = 5
-_NAME = r"[a-z0-9][a-z0-9-]{0,63}"
+BEFORE = 1.0
+"""Seconds before texts are indexed: the first request goes out first."""
+_NAME = r"[^\W_](?:[^\W_]|-){0,63}"
 _SLASHES = re.compile(rf"\s*((?:/{_NAME}(?=\s|$)\s*)+)")
 _AT = re.compile(rf"(?<![\w@./-])@({_NAME})(?![\w@/-]|\.\w)")
+_QUOTED = re.compile(r"^(```|~~~)(?s:.*?)^\1|^\s*>.*$|`[^`\n]*`", re.MULTILINE)
+"""What somebody else wrote, or a program."""
 _LISTED = re.compile(rf"^- ({_NAME}): ", re.MULTILINE)
 
 
@@ -106,6 +113,7 @@ def _open(app: Melete, project: str) -> "Keeper":
         accepted=partial(_accepted.load(), home.skills),
         config=given.config,
         cwd=str(Path(project).resolve().parent) if project else "",
+        mark=__version__,
         edit_user=given.edit_user,
         refresh=given.refresh_on_call,
         keeps=not app.ephemeral,
@@ -121,15 +129,30 @@ def is_set(variables: Mapping[str, str], name: str) -> bool:
     return bool(variables.get(name, "").strip())
 
 
-def handed(loaded: Loaded, skill: Skill) -> Mapping[str, str]:
-    """The variables that a skill names, for the commands of a session that loads it: nothing for one that came with a project.
+def handed(loaded: Loaded, text: SkillText) -> Mapping[str, str]:
+    """The variables that a skill names, for the commands of a session that loads it, as far as a person has agreed.
 
-    Melete's own stay with it.
+    That is: for a skill of the person's, of Melete's or one that a person vouched for, and for one from the hub as it was when they
+    installed it. Keys of models and Melete's own variables stay here. `env.passthrough` names what commands see in any case.
     """
-    if skill.root == "project":
-        return {}
-    names = {one.name for one in skill.variables if not one.name.startswith(OURS)} - SERVER_ALONE
-    return {name: loaded.variables[name] for name in names if is_set(loaded.variables, name)}
+    skill, settings = text.skill, loaded.settings
+    named = {one.name for one in skill.variables}
+    given = named & {*settings.env.passthrough}
+    if skill.trust >= VOUCHED or (skill.root == "hub" and _locked(loaded, skill.name) == text.version):
+        keys = {key for vendor in vendors().values() for key in vendor.keys}
+        own = {
+            one.key_variable
+            for one in (*settings.providers.values(), *settings.model.fallbacks)
+            if not isinstance(one, str)
+        }
+        given |= {name for name in named - keys - own if not name.startswith(OURS)}
+    return {name: loaded.variables[name] for name in given - SERVER_ALONE - {AGENT} if is_set(loaded.variables, name)}
+
+
+def _locked(loaded: Loaded, name: str) -> str:
+    """The version of a skill from the hub that a person installed."""
+    found = _lock.load()(loaded.home.skills).read().get(name)
+    return found.version if found else ""
 
 
 def judge(files: Mapping[str, bytes], owner: Owner, before: Mapping[str, bytes]) -> str:
@@ -142,10 +165,18 @@ def judge(files: Mapping[str, bytes], owner: Owner, before: Mapping[str, bytes])
     report = _scan.load()(files)
     if _allowed.load()(report.verdict, owner) == "allow":
         return ""
-    known = {(one.rule, one.file, one.text) for one in _scan.load()(before).findings} if before else set[Any]()
-    if known and all((one.rule, one.file, one.text) in known for one in report.findings):
+    known = {_found(one, before) for one in _scan.load()(before).findings} if before else set[Any]()
+    if known and all(_found(one, files) in known for one in report.findings):
         return ""
     return report.why
+
+
+def _found(finding: Any, files: Mapping[str, bytes]) -> tuple[str, str, bytes]:
+    """A finding with the whole line that it is about, or the whole file: another one is another finding."""
+    data = files.get(finding.file, b"")
+    lines, number = data.splitlines(), int(finding.line)
+    whole = lines[number - 1] if 0 < number <= len(lines) else data
+    return finding.rule, finding.file, whole
 
 
 class Skills:
@@ -164,6 +195,7 @@ class Skills:
         self._cwd = cwd
         self._called = options.skills
         self._exposed: list[tuple[str, list[list[Any]]]] = []
+        self._filling: asyncio.Task[None] | None = None
         if app.loaded.settings.skills.enabled:
             self.library, self._index = _shelved(app, cwd)
         elif options.skills:
@@ -176,7 +208,8 @@ class Skills:
             if self.library:
                 self.library.get(name)
         except ToolError as error:
-            raise UsageError(str(error), next="list them with: melete skills list") from error
+            what = str(error).partition(": find one with")[0]
+            raise UsageError(what, next="find one with: melete skills search") from error
 
     def among(self, tools: Sequence[Tool]) -> "Skills":
         """Say what can be called in this session: skills are shown by that. Returns itself."""
@@ -196,7 +229,9 @@ class Skills:
         """What the prompt says of skills, the same for as long as nothing changes; None where no tool loads one."""
         if self.library is None or VIEW not in self.here.tools:
             return None
-        return self._index.block(self.here, tokens=self._app.loaded.settings.skills.char_budget // 4)
+        given = self._app.loaded.settings.skills
+        tokens = min(given.index_tokens, (given.char_budget or 4 * given.index_tokens) // 4)
+        return self._index.block(self.here, tokens=tokens)
 
     def block(self) -> str:
         """The list for the prompt, with what to do with it."""
@@ -219,27 +254,36 @@ class Skills:
         for name, args in self.calls(prompt.text):
             called[name] = called.get(name) or args
         self._called = ()
-        added = [await self._loaded(self.library, name, args) for name, args in [*called.items()][:MOST_CALLED]]
+        if len(called) > MOST_CALLED:
+            left = ", ".join([*called][MOST_CALLED:])
+            raise UsageError(f"{len(called)} skills are called for, and {MOST_CALLED} may be", next=f"leave out {left}")
+        added = [await self._loaded(self.library, name, args) for name, args in called.items()]
         if listing and listing.more:
             known = {*listed(state, frame), *called}
             added += self._suggestions(self.library, prompt.text, known)
+            self._filling = self._app.group.create_task(self._fill(self.library))
         return structs.replace(prompt, parts=(*prompt.parts, *(Text(text=one) for one in added))) if added else prompt
 
     def calls(self, text: str) -> Iterator[tuple[str, str]]:
-        """The skills that a message calls for: `/name` at its beginning, one or several, and `@name` anywhere."""
+        """The skills that a message calls for: `/name` at its beginning, one or several, and `@name` in the person's own words.
+
+        One that came with the working folder is called by `/name` alone.
+        """
         there = self.library or ()
         if (head := _SLASHES.match(text)) and all(name in there for name in _names(head[1])):
             yield from ((name, text[head.end() :].strip()) for name in _names(head[1]))
-        yield from ((found[1], "") for found in _AT.finditer(text) if found[1] in there)
+        for found in _AT.finditer(_QUOTED.sub("", text)):
+            if found[1] in there and self.library and self.library.get(found[1]).root != "project":
+                yield found[1], ""
 
     async def _loaded(self, library: "Keeper", name: str, args: str) -> str:
         try:
             text = await library.read(name, args=args)
         except ToolError as error:
             raise UsageError(str(error), next="call for another, or none") from error
-        await _learned.load()(self.state, self._env, text)
+        withheld = await _learned.load()(self.state, self._env, text)
         config = "\n".join(f"{key} = {value}" for key, value in text.config.items())
-        rows = (f"{CALLED} {name}.]", _missing.load()(text.missing), config, text.text)
+        rows = (f"{CALLED} {name}.]", _missing.load()(text.skill, text.missing), withheld, config, text.text)
         return self._app.redact("\n".join(one for one in rows if one))
 
     def _suggestions(self, library: "Keeper", text: str, known: set[str]) -> Iterator[str]:
@@ -251,7 +295,7 @@ class Skills:
         fit = [
             one
             for one, score in ranked
-            if score >= LEAST * ranked[0][1] and one.name not in known and tells(asked, one)
+            if score >= LEAST * ranked[0][1] and one.name not in known and one.root != "project" and tells(asked, one)
         ][:most]
         if fit:
             self._expose("retrieved", [one.name for one in fit])
@@ -263,7 +307,9 @@ class Skills:
         self._exposed.append((how, [[name, "", rank, 0] for rank, name in enumerate(names, 1)]))
 
     async def told(self, session: Session) -> None:
-        """Store what was shown and loaded in a few facts that nothing waits for, and index some texts that are not yet."""
+        """Store what was shown and loaded in a few facts that nothing waits for; no more texts are indexed."""
+        if self._filling:
+            self._filling.cancel()
         if loaded := [[name, version, 0, tokens] for name, version, tokens in self.state.pop(LOADED, ())]:
             self._exposed.append(("loaded", loaded))
         exposed, self._exposed = self._exposed, []
@@ -273,8 +319,15 @@ class Skills:
                 await self._app.ledger.append("skill.exposure", {**about, "how": how, "skills": rows}, durable=False)
         except StoreError as error:  # what the run did is stored all the same
             log.warning("which skills were used was not noted: %s", error)
-        if self.library and self._listing and self._listing.more:
-            await asyncio.to_thread(self.library.fill)
+
+    async def _fill(self, library: "Keeper") -> None:
+        """Index texts that are not yet, while the answer is waited for."""
+        await asyncio.sleep(BEFORE)
+        try:
+            while await asyncio.to_thread(library.fill):
+                pass
+        except Exception:  # the next run goes on with it; nothing else may end for this
+            log.exception("the texts of skills could not be indexed")
 
 
 def _names(slashes: str) -> list[str]:

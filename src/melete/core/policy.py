@@ -55,6 +55,9 @@ class Budget(Protocol):
 UNJUDGED: Final = "unjudged"
 """The rule of what was too much to be looked at whole: it may hold what is forbidden, so it passes only if a person says so."""
 
+OWNED: Final = "skills.owned"
+"""The rule of what a person wrote and the agent would change: no model says yes in the person's place."""
+
 
 class Verdict(Struct, frozen=True, kw_only=True):
     """A judgement about a command, path, address or text: the rule that decided, and why.

@@ -54,7 +54,9 @@ class PinnedFetcher:
     `dial` connects to judged addresses only; `ca_file` holds further certificates to trust.
     """
 
-    def __init__(self, dial: Dialer, *, trusted: Sequence[Network] = (), own: Sequence[str] = (), ca_file: str = "") -> None:
+    def __init__(
+        self, dial: Dialer, *, trusted: Sequence[Network] = (), own: Sequence[str] = (), ca_file: str = ""
+    ) -> None:
         self._dial = dial
         self._trusted = trusted
         self._own = [found for one in own if (found := _origin(one))]

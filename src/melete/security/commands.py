@@ -77,10 +77,11 @@ def fitting(found: Plan, ids: Container[str]) -> Iterator[tuple[Rule, Program]]:
 
 
 def _candidates(programs: Iterable[Program]) -> Iterable[tuple[Rule, Program]]:
-    seen = list({(p.argv, p.redirects, p.stdin, p.code, p.folder): p for p in programs}.values())
+    seen = {(p.argv, p.redirects, p.stdin, p.code, p.folder): p for p in programs}.values()
+    spoken = [(program, _speaking_of(program.name)) for program in seen]
     for forbidding in (True, False):
-        for program in seen:
-            for rule in _speaking_of(program.name):
+        for program, rules in spoken:
+            for rule in rules:
                 if (rule.verdict == "forbid") is forbidding:
                     yield rule, program
 

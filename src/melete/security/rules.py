@@ -93,6 +93,7 @@ PLACES: Final[dict[str, re.Pattern[str]]] = {
         "etc": r"/(?:etc|boot|usr|bin|sbin|lib\w*|sys|proc|System|Library)/(?!local/src)\S|/etc\Z",
         "own": r"(?:.*/)?\.melete(?:/profiles/[^/]+)?(?:/(?:config\.yaml|\.env|grants\.[^/]*|state(?:/.*)?|profiles|\*|\.\*?|\{.*)?)?\Z"
         r"|(?:.*/)?\.m?e?l?e?t?e?[*?\[][^/]*/(?:config\.yaml|\.env|grants\.[^/]*|state(?:/.*)?)\Z",
+        "skills": r"(?:.*/)?\.melete(?:/profiles/[^/]+)?/skills(?:/.*)?\Z",
         "history": r".*(?:\.(?:bash|zsh|sh|fish|python|mysql|psql|node_repl)_history|/fish_history|\.lesshst)\Z",
         "log": r"/var/log(?:/|\Z)|/var/run/utmp|/(?:private/)?var/(?:audit|db/diagnostics)",
         "shell": r"(?:.*[\s='\"!:,;(|{<]|)(?:/usr)?(?:/local)?/bin/(?:ba|da|z|k|c|tc|fi|a)?sh(?:[\s'\",;:)}\]|<>].*|\Z)",
@@ -141,11 +142,11 @@ def named(rule: Rule, name: str) -> bool:
 
 def fits(rule: Rule, program: Program, where: Where) -> bool:  # noqa: PLR0911 - a condition a line
     """Whether a rule that speaks of the program's name fits the program."""
-    words = program.words
     if (rule.inline and not program.code) or (rule.piped and not program.stdin):
         return False
-    if rule.redirect and not _redirected(rule, program, where):
+    if rule.redirect and not (program.redirects and _redirected(rule, program, where)):
         return False
+    words = program.words
     if (rule.any and not any(_has(words, one) for one in _split(rule.any))) or (
         rule.all and not all(_has(words, one) for one in _split(rule.all))
     ):

@@ -69,7 +69,7 @@ ABUSE: Final[tuple[Rule, ...]] = (
          code=r"(?im)^-c\n(?:core\.(?:pager|editor|sshcommand|fsmonitor|hookspath|gitproxy)|alias\.\S+?=!|sequence\.editor|diff\.external|credential\.\S*helper|protocol\.ext|filter\.|gpg\.|include)|^(?:-c|--config)(?:\n|=)core\.hookspath"
          r"|^ext::|^--template(?:=|\n)|^(?:grep|clone)\n(?:-\S+\n)*-[Ou]|^rebase\n(?:[^\n]*\n)*?-x|^--(?:upload-pack|receive-pack|exec|extcmd|open-files-in-pager)\b|^--(?:index|tree|msg|env)-filter",
          example="git -c core.pager='less +F' log"),
-    Rule(id="ssh-runs", programs="ssh scp sftp sshfs", code=r"(?i)(?:proxy|local|knownhosts|ssh_)command|permitlocalcommand|^-F\n?(?!~?/?\S*\.ssh/config|none$|/dev/null$)\S", reason="makes ssh run a program here",
+    Rule(id="ssh-runs", programs="ssh scp sftp sshfs", code=r"(?i:(?:proxy|local|knownhosts|ssh_)command|permitlocalcommand)|^-F\n?(?!~?/?\S*\.ssh/config|none$|/dev/null$)\S", reason="makes ssh run a program here",
          example="ssh -o ProxyCommand='nc %h %p' host"),
     Rule(id="loader", programs="ld.so ld-linux* ld-musl*", reason="runs a program through the loader or changes what programs load", none="--list --verify --help --version",
          example="/lib64/ld-linux-x86-64.so.2 ./tool"),

@@ -27,6 +27,8 @@ WRITERS = (
     "cp mv install ln rsync tee dd sponge rm unlink rmdir truncate shred ed ex vi vim nvim nano emacs patch chmod chown touch rename scp sqlite3 chattr setfacl"
     " curl wget srm trash"
 )
+SKILL_WRITERS = "mv tee dd truncate ed ex vi vim nvim nano emacs patch chmod chown touch rename mkdir chattr setfacl curl wget sqlite3"
+"""Programs that change what they name, wherever it stands among their words."""
 
 OWN_READERS = (
     "ls ll cat head tail less more bat grep egrep fgrep rg ag diff cmp stat file wc du find fd tree test [ [[ cd pushd echo printf jq sed awk gawk"
@@ -57,7 +59,7 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          none="-n --dry-run", reason="makes a system folder equal to another one, deleting the rest", example="rsync -a --delete empty/ /"),
     Rule(id="own-policy", verdict="forbid", programs="melete", reason="answers the agent's own questions, or changes what it may do",
          code=OWN + r"(?:policy\n(?!explain\n)\S|sessions\n(?:answer|steer)\n|config\n(?!(?:get|check|path|schema)\n)\S|serve\n(?:-\S+\n)*keys\n(?!list\n)\S"
-         r"|skills\n(?:new|edit|revert|pin|archive|install|update|sync)\n|memory\n(?:edit|revert|forget)\n|learn\n(?:accept|reject|undo)\n|pairing\n(?!list)\S|(?:restore|import)\n"
+         r"|skills\n(?:new|edit|revert|(?:un)?pin|archive|restore|(?:un)?install|update|sync|reset|setup)\n|memory\n(?:edit|revert|forget)\n|learn\n(?:accept|reject|undo)\n|pairing\n(?!list)\S|(?:restore|import)\n"
          r"|(?:run|chat)\n(?:[^\n]*\n)*?--yolo\n)", example="melete sessions answer 4 yes"),
     Rule(id="own-server", verdict="forbid", programs="curl wget http https xh httpie python pypy ipython node nodejs perl ruby php", reason="answers the agent's own questions",
          code=r"/(?:v1/runs|v1/responses|api/sessions)/[^/\s'\"]+/(?:answer|steer|input|approve)\b",
@@ -76,6 +78,20 @@ FORBIDDEN: Final[tuple[Rule, ...]] = (
          operand="own", reason="changes this agent's settings, keys, grants or records", example="tar xf a.tar -C ~/.melete"),
     Rule(id="own-files-code", verdict="forbid", programs=f"{INTERPRETERS} awk gawk tclsh R", inline=True, code=r"\.melete/(?:config|\.env|grants|state)",
          reason="changes this agent's settings, keys, grants or records", example="ruby -e 'File.write(ENV[\"HOME\"] + \"/.melete/config.yaml\", \"\")'"),
+    Rule(id="own-skills-written", verdict="forbid", programs="*", redirect="skills", reason="changes skills behind the library's back: use skill_manage",
+         example="echo 'Do it.' > ~/.melete/skills/user/demo/SKILL.md"),
+    Rule(id="own-skills-copied", verdict="forbid", programs="cp install ln rsync scp sponge", last=True, operand="skills",
+         reason="changes skills behind the library's back: use skill_manage", example="cp demo.md ~/.melete/skills/user/demo/SKILL.md"),
+    Rule(id="own-skills-cloned", verdict="forbid", programs="git hg svn", sub="clone|init|worktree add|submodule add|checkout|export", operand="skills",
+         reason="changes skills behind the library's back: use skill_manage", example="git clone https://example.com/x ~/.melete/skills/user/demo"),
+    Rule(id="own-skills", verdict="forbid", programs=f"{SKILL_WRITERS} {DELETERS}", operand="skills",
+         reason="changes skills behind the library's back: use skill_manage", example="mv demo ~/.melete/skills/user/demo"),
+    Rule(id="own-skills-edited", verdict="forbid", programs="sed perl ruby awk gawk", any="-i -i* --in-place* inplace", operand="skills",
+         reason="changes skills behind the library's back: use skill_manage", example="sed -i s/a/b/ ~/.melete/skills/user/demo/SKILL.md"),
+    Rule(id="own-skills-unpacked", verdict="forbid", programs="tar bsdtar unzip 7z cpio find gfind fd", any="-x* x* --extract -C -d --directory -delete -exec -execdir -X --exec",
+         operand="skills", reason="changes skills behind the library's back: use skill_manage", example="unzip demo.zip -d ~/.melete/skills/user"),
+    Rule(id="own-skills-code", verdict="forbid", programs=f"{INTERPRETERS} awk gawk tclsh R", inline=True, code=r"\.melete/(?:profiles/[^/\s]+/)?skills",
+         reason="changes skills behind the library's back: use skill_manage", example="ruby -e 'File.write(ENV[\"HOME\"] + \"/.melete/skills/user/x/SKILL.md\", \"\")'"),
     Rule(id="make-filesystem", verdict="forbid", programs="mkfs mkfs.* mke2fs mkswap newfs newfs_* mkdosfs mkntfs mkudffs",
          operand="device", none="--help --version", reason="formats a disk", example="mkfs.ext4 /dev/sda1"),
     Rule(id="wipe-disk", verdict="forbid", programs="wipefs", any="-a --all -o --offset", reason="wipes the signatures of a disk",

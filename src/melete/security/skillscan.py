@@ -192,11 +192,13 @@ _SPAN: Final = re.compile(
     r"`((?:sudo |\$ )?(?:curl|wget|bash|sh|zsh|rm|python3?|node|echo|printf|eval|nc|base64|pip3?|npm|npx|source|cat|powershell|iex|irm|iwr|find|tar|zip|chmod|chown|dd|crontab|export|unset|history|scp|rsync|gpg|shutdown|reboot|git config|git -c)\s[^`\n]{4,1000})`"
 )
 _DEAR: Final = re.compile(r"[|&;(){}<`\n'\"]")
-_PROMPT: Final = re.compile(r"^[ \t]*(?:\$|%|PS[^>\n]{0,40}>|>)[ \t]+", re.MULTILINE)
+_PROMPT: Final = re.compile(r"^[ \t]*(?:(?:\$|%|PS[^>\n]{0,40}>|>)[ \t]+|[\u2500-\u257f].*)", re.MULTILINE)
+"""What stands before a command, and lines of drawings, which are none."""
 _LOOSE: Final = re.compile(
     r"(?<![`\w/.-])((?:sudo\s+)?(?:curl|wget|bash|sh|echo|eval|iex)\s[^`\n]{0,1000}?(?:\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b|\$\(\s*(?:curl|wget)\s)[^`\n]{0,300})"
 )
 """A command that runs what it downloads or decodes, in the midst of words."""
+_RUNS: Final = re.compile(r"\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b|\$\(\s*(?:curl|wget)\s")
 _SHEBANG: Final = re.compile(
     r"#![^\n]*?\b(?:(?P<shell>(?:ba|z|da|k)?sh)|(?P<python>python)\w*|(?P<javascript>node|deno|bun))\b"
 )
@@ -216,9 +218,14 @@ _REFUSED: Final = re.compile(
 _TEACHING: Final = re.compile(
     r"red flags?|malicious|attack|injection|suspicious|detect|jailbreak|exploit|vulnerab|phishing|scam|threat|unsafe|untrusted|adversar|sanitiz|spam|manipulat"
 )
-_SPOKEN: Final = names(
-    "override override-strict override-elsewhere jailbreak exfiltrate exfiltrate-plainly image-leak behind-the-back approved-already"
-    " no-guards decode-and-obey reveal-orders role-line"
+_SPOKEN: Final = tuple(
+    rule
+    for rule in threats.RULES
+    if rule.id
+    in names(
+        "override override-strict override-elsewhere jailbreak exfiltrate exfiltrate-plainly image-leak behind-the-back"
+        " approved-already no-guards decode-and-obey reveal-orders role-line"
+    )
 )
 """Rules about text from outside that no honest skill breaks; the others are how skills speak."""
 _GRAVE: Final = frozenset(("override", "override-elsewhere", "decode-and-obey", "image-leak"))
@@ -270,7 +277,7 @@ class _Reader:
             )
         self._match(path, (*PROSE, *(rule for rule in CODE if rule.place == "all")), "\n".join(prose), teaching=folds)
         for at, line in enumerate(lines):
-            for span in (*_SPAN.finditer(line), *(_LOOSE.finditer(line) if prose[at] else ())):
+            for span in (*_SPAN.finditer(line), *(_LOOSE.finditer(line) if prose[at] and _RUNS.search(line) else ())):
                 self._code(path, span[1].removeprefix("$ "), "shell", at + 1, whole=False)
         self._scripts(path, lines)
 
@@ -279,9 +286,8 @@ class _Reader:
     ) -> None:
         """Patterns; what the text says not to do is no finding."""
         for rule in rules:
-            if not any(word in folded for word in rule.words):
-                continue
-            for match in islice(_pattern(rule).finditer(folded), MOST_MATCHES):
+            found = (one for span in _lines(rule.words, folded) for one in _pattern(rule).finditer(folded, *span))
+            for match in islice(found, MOST_MATCHES):
                 if not (rule.place == "prose" and _refused(folded, match.start())):
                     line = start + folded.count("\n", 0, match.start()) + 1
                     if teaching and _quoted(folded, match.start()) and _taught(teaching, line - 1):
@@ -315,11 +321,10 @@ class _Reader:
 
     def _spoken(self, path: str, text: str, folded: str) -> None:
         """What the scan of text from outside says, as far as skills do not speak so."""
-        for found in threats.scan(text):
-            unseen = found.rule not in {rule.id for rule in threats.RULES}
-            code = _kind(path, text) not in ("markdown", "")
+        for found in threats.scan(text, _SPOKEN if _kind(path, text) in ("markdown", "") else ()):
+            unseen = all(found.rule != rule.id for rule in _SPOKEN)
             at = max(0, folded.find(found.text)) if found.text else 0
-            if not unseen and (found.rule not in _SPOKEN or code or _refused(folded, at)):
+            if not unseen and _refused(folded, at):
                 continue
             line = folded.count("\n", 0, at)
             quoted = not unseen and _quoted(folded, at) and _taught(folded.split("\n"), line)
@@ -437,6 +442,27 @@ def _decoded(blob: str) -> str:
     wide = data[1::2].count(0) * 3 > len(data)
     said = data.decode("utf-16-le" if wide else "utf-8", "replace")
     return said if said.count("\ufffd") * 20 <= len(said) else ""
+
+
+def _lines(words: Sequence[str], text: str) -> Iterator[tuple[int, int]]:
+    """Where lines begin that hold one of the words, and where those behind them end; together where they overlap."""
+    starts: set[int] = set()
+    for word in words:
+        at = text.find(word)
+        while at >= 0:
+            starts.add(text.rfind("\n", 0, at) + 1)
+            end = text.find("\n", at)
+            at = text.find(word, end) if end >= 0 else -1
+    first = last = -1
+    for start in sorted(starts):
+        if start > last:
+            if last >= 0:
+                yield first, last
+            first = start
+        end = text.find("\n", start)
+        last = len(text) if end < 0 or (after := text.find("\n", end + 1)) < 0 else after
+    if last >= 0:
+        yield first, last
 
 
 def _refused(folded: str, at: int) -> bool:

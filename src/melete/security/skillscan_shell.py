@@ -40,6 +40,7 @@ _SIGNED: Final = re.compile(
     r"|x-[\w-]*(?:key|auth|id)|[?&\"']\w*key|\s-u\s|--user\b|\s-b\s|--netrc|--cert\b|\$\{?\w*(?:KEY|TOKEN|SECRET|AUTH|PASS)"
 )
 _SET: Final = re.compile(r"^(?:export )?[A-Za-z_]\w*=[^\n$`(]{1,300}$", re.MULTILINE)
+_BLANK: Final = re.compile(r"\n{3,}")
 MOST_SET: Final = 40
 FEWEST: Final = 12
 """Lines that are not divided further."""
@@ -125,7 +126,7 @@ def shell(code: str) -> Iterator[Sign]:
 
 def _piece(piece: str, known: str) -> Iterator[Sign]:
     """Signs in a piece; what is too much to be judged at once is judged by halves."""
-    found = plan(known + piece)
+    found = plan(known + _BLANK.sub("\n\n", piece))
     lines = piece.splitlines(keepends=True)
     if lines[FEWEST:] and any(why in CUTS for why in found.opaque):
         half = len(lines) // 2

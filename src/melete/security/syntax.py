@@ -48,11 +48,12 @@ WORDS = names(
 )
 _SHUT = re.compile(r"<<-?\s*(['\"]?)(\w{1,40})\1[\s\S]*?\n\s*\2(?=\n|\Z)|'[^']*'|\"[^\"`$]*\"")
 _SIGNS = re.compile(r"[|&;(){}<>`]")
+_BLANK = {ord("\n"): " ", ord("\t"): " "}
 
 
 def normalise(text: str) -> str:
     """The text without terminal escapes and invisible characters, look-alikes replaced by the letters that they stand for."""
-    if text.isascii() and text.isprintable():
+    if text.isascii() and text.translate(_BLANK).isprintable():
         return text
     text = unicodedata.normalize("NFKC", _ESCAPES.sub("", text))
     return "".join(c for c in text if c in "\n\t" or unicodedata.category(c) not in ("Cf", "Cc", "Cs", "Cn", "Co"))

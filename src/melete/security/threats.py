@@ -6,7 +6,7 @@ what guards against that is that outside effects ask after untrusted text.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -56,13 +56,16 @@ class Finding(Struct, frozen=True, kw_only=True):
     weight: int = FULL
 
 
-def scan(text: str) -> tuple[Finding, ...]:
-    """What makes the text suspect, the weightiest first; empty when it is clean. Never raises; time grows with the text."""
+def scan(text: str, rules: Sequence[ThreatRule] = RULES) -> tuple[Finding, ...]:
+    """What makes the text suspect, the weightiest first; empty when it is clean. Never raises; time grows with the text.
+
+    What is hidden is told whatever the `rules` are, by which its words are judged.
+    """
     text = _ends(text)
     found = [*_unseen(text)]
     folded = BLANKS.sub(" ", text if text.isascii() else _ends(_plain(UNSEEN.sub("", text)))).lower()
     found += _hidden(folded)
-    for rule in RULES:
+    for rule in rules:
         if match := _match(rule, folded):
             found.append(Finding(rule=rule.id, reason=rule.reason, text=match[0][:SHOWN], weight=rule.weight))
     if sum(each.weight for each in found) < FULL:

@@ -23,6 +23,7 @@ from melete.security.wrappers import (
 
 SHORT = 2
 """How long an option of one letter is."""
+_VERSIONED: Final = re.compile(r"^(python|pypy|perl|ruby|php|lua|node|tclsh|emacs|vim)[\d.]+$")
 _EDITORS: Final = frozenset(["vi", "vim", "nvim", "view", "gvim", "ex", "rvim", "vimdiff", "rview"])
 
 
@@ -35,7 +36,7 @@ def runs_others(name: str) -> bool:
 def basename(text: str) -> str:
     """A program's name without its folder and without a version behind it."""
     name = text.rpartition("/")[2]
-    return re.sub(r"^(python|pypy|perl|ruby|php|lua|node|tclsh|emacs|vim)[\d.]+$", r"\1", name)
+    return name if name[-1:].isalpha() else _VERSIONED.sub(r"\1", name)
 
 
 def inner(name: str, arguments: Sequence[str], stdin: str, files: Mapping[str, str]) -> list[Inner]:

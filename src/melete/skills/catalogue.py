@@ -4,11 +4,13 @@ Each SKILL.md has a row with the stamp under which it was read. The snapshot can
 files. It is replaced whole, never changed in place, and not forced to the disk.
 """
 
+import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +30,10 @@ LONGEST_FILE: Final = 400_001
 MOST_SHELVES: Final = 16
 SETTLED_NS: Final = 50_000_000
 """A file that was changed so short a time before it was read may change again within the same tick."""
+
+
+PREPARED: Final = Path(__file__).with_name("bundled.json")
+"""What the packaged SKILL.md files say, by their digest: a new home parses none of them. `scripts/prepare_skills.py` writes it."""
 
 
 class Row(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -84,10 +90,11 @@ class Stock:
             return self._walk()
         fresh: list[Found] = []
         try:
-            for row in self.rows.values():
-                about = os.lstat(f"{root}/{row.folder}/{row.file}")
-                if about.st_ctime_ns != row.changed or about.st_size != row.size:
-                    fresh.append(Found(row.folder, row.file, Stamp(about.st_ctime_ns, about.st_size)))
+            with _opened(root) as handle:
+                for row in self.rows.values():
+                    about = os.stat(_join(row.folder, row.file), dir_fd=handle, follow_symlinks=False)
+                    if about.st_ctime_ns != row.changed or about.st_size != row.size:
+                        fresh.append(Found(row.folder, row.file, Stamp(about.st_ctime_ns, about.st_size)))
         except OSError:
             return self._walk()
         rows = {one.folder: self._read(one) for one in fresh}
@@ -112,7 +119,8 @@ class Stock:
         try:
             data, mark = read_file(path, most=LONGEST_FILE)
             category, _, name = found.folder.rpartition("/")
-            skill, _ = _read_skill.load()(data, folder=name)
+            skill = _prepared().get(hashlib.sha256(data).hexdigest()) if self.shelf.kind == "bundled" else None
+            skill = skill or _read_skill.load()(data, folder=name)[0]
         except (MeleteError, OSError) as error:
             why = error.what if isinstance(error, MeleteError) else f"it cannot be read: {error.strerror}"
             return _row(found, found.stamp, problem=why)
@@ -124,6 +132,13 @@ class Stock:
         """The shelf as it goes into the snapshot."""
         shelf = _Shelf(folders=self._folders, problems=self.problems, rows=list(self.rows.values()))
         return msgspec.Raw(msgspec.msgpack.encode(shelf))
+
+
+@cache
+def _prepared() -> Mapping[str, Skill]:
+    with suppress(OSError, msgspec.MsgspecError):  # then each is parsed
+        return msgspec.json.decode(PREPARED.read_bytes(), type=dict[str, Skill])
+    return {}
 
 
 def _row(found: Found, mark: Stamp, *, skill: Skill | None = None, problem: str = "") -> Row:
@@ -141,6 +156,16 @@ def _row(found: Found, mark: Stamp, *, skill: Skill | None = None, problem: str 
 
 def _join(root: str, folder: str) -> str:
     return f"{root}/{folder}" if folder else root
+
+
+@contextmanager
+def _opened(folder: str) -> Generator[int]:
+    """A folder, below which paths are found faster."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def read_file(path: str, *, most: int) -> tuple[bytes, Stamp]:

@@ -44,11 +44,13 @@ FIELD = re.compile(r"^(?=[A-Za-z_][\w-]*:(?:[ \t]|$))", re.MULTILINE)
 MOST_FIELDS: Final = 200
 LOOSE = re.compile(r"[\s_.&+(),'’!@#–—-]+")
 """What stands between the words of a name that was meant for people."""
-INVISIBLE = re.compile(r"[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
-"""Characters that cannot be seen and mean nothing, which come with text that was copied; others change what a terminal does."""
-UNSEEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
+_UNSEEN = (
+    r"\u00ad\u034f\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\u2800\u3164\ufeff\uffa0\ufff9-\ufffb"
+    r"\U0001d173-\U0001d17a\U000e0000-\U000e01ef"
 )
+INVISIBLE = re.compile(f"[{_UNSEEN}]")
+"""Characters that cannot be seen and mean nothing, which come with text that was copied; others change what a terminal does."""
+UNSEEN = re.compile(rf"[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}]")
 
 
 class FrontMatterError(MeleteError):

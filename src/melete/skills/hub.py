@@ -5,7 +5,7 @@ and `install` carries out that offer or none. What a person edited is merged wit
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -24,10 +24,10 @@ from melete.skills.lock import Lock, Locked
 from melete.skills.manage import Keeper
 from melete.skills.merge import merge
 from melete.skills.permissions import Permissions, permissions
-from melete.skills.place import alone, put_tree, recover
+from melete.skills.place import ConflictError, alone, put_tree, recover
 from melete.skills.registry import Entry, Registries
 from melete.skills.sources import Got, Sources
-from melete.skills.versions import MAIN, Tree, diff, digest, tree_of, version_of_tree
+from melete.skills.versions import FOUND, MAIN, Tree, diff, digest, tree_of, version_of_tree
 
 if TYPE_CHECKING:
     from melete.security.skillscan import Report
@@ -118,7 +118,7 @@ class Hub:
         """
         why = offer.refused
         if not why and offer.caution and not (caution and by == "user"):
-            why = f"the scan is wary of it, and nobody has accepted that: {offer.caution}"
+            why = f"nobody has accepted that {offer.caution}"
         if why:
             self._note("refused", offer, by=by, why=why)
             raise SkillRefusedError(f"{offer.name} is not installed: {why}", kept="nothing was changed")
@@ -162,26 +162,32 @@ class Hub:
         skill = _skill(got)
         if name and skill.name != name:
             raise ToolError(f"{got.source[:200]} holds {skill.name} now, and no longer {name}")
+        if (entry := got.listed) and (wrong := _unlike(skill, entry)):
+            raise ToolError(f"{entry.install[:200]} is not what its index says: {wrong}")
         before = self._before(skill.name)
         base = self._base(skill.name)
         tree, conflicts = (got.tree, ()) if theirs or not before else merged(base, before, got.tree)
         report = await asyncio.to_thread(_scan.load(), got.tree if conflicts else tree, links=got.links)
         was = permissions(_read(before, skill.name), before) if before else Permissions()
+        gains = permissions(skill, tree).beyond(was)
         return Offer(
             name=skill.name, description=skill.description, source=got.source, kind=got.kind, revision=got.revision,
             version=version_of_tree(got.tree), listed=skill.version, tree=tree, theirs=got.tree, before=before,
-            diff=diff(before, tree), report=report, gains=permissions(skill, tree).beyond(was),
+            diff=diff(before, got.tree if conflicts else tree), report=report, gains=gains,
             changed=tree != before or bool(conflicts) or base != got.tree,
             edited=tuple(path for path in sorted({*base, *before}) if before and before.get(path) != base.get(path)),
             conflicts=tuple(conflicts),
             refused=self._taken(skill.name, got) or (report.why if report.verdict == "dangerous" else ""),
-            caution=report.why if report.verdict == "caution" else "",
+            caution="; ".join(_wary(report, gains if before else Permissions())),
         )  # fmt: skip
 
     def _taken(self, name: str, got: Got) -> str:
         """Why the name is not free for what comes from there; a skill is never replaced, or hidden, by a stranger of its name."""
-        if (entry := self._kept.read().get(name)) and entry.source != got.source:
+        entry = self._kept.read().get(name)
+        if entry and entry.source != got.source:
             return f"{name} is installed from {entry.source}; uninstall that first"
+        if not entry and self._before(name) not in ({}, got.tree):
+            return f"{self._shelf / name} holds a skill that was not installed; move it to {self._shelf.parent / 'user'}, or away"
         self._library.refresh()
         if name in self._library and (there := self._library.get(name)).root not in ("hub", "project"):
             return f"there is a skill {name} already, {there.folder} ({there.root}), which is trusted more"
@@ -208,7 +214,10 @@ class Hub:
         made = await versions.record(made, offer.tree)
         now, entry = self._now(), self._kept.read().get(offer.name)
         try:
-            await asyncio.to_thread(put_tree, self._shelf / offer.name, offer.tree, durable=True)
+            await asyncio.to_thread(put_tree, self._shelf / offer.name, offer.tree, before=offer.before, durable=True)
+        except ConflictError:
+            await self._noticed(offer.name, self._before(offer.name))
+            raise
         except OSError as error:
             raise StorageError(
                 f"{self._shelf / offer.name} cannot be written: {error.strerror}", kept="what was there is there"
@@ -217,7 +226,7 @@ class Hub:
             source=offer.source, kind=offer.kind, revision=offer.revision, version=offer.version, listed=offer.listed,
             files={path: digest(data) for path, data in offer.theirs.items()}, verdict=offer.report.verdict,
             findings=tuple(msgspec.to_builtins(one) for one in offer.report.findings),
-            accepted=made.version if offer.caution else "",
+            accepted=made.version if offer.report.verdict == "caution" else "",
             installed=entry.installed if entry else now, updated=now if entry else "",
         )  # fmt: skip
         self._kept.put(offer.name, locked)
@@ -229,7 +238,7 @@ class Hub:
         """Keep what lies on the disk as a version, so that nothing that somebody wrote is lost; returns it."""
         if name in self._library and (skill := self._library.get(name)).root == "hub":
             return (await self._library.versions.notice(skill, tree)).version
-        made = Version(skill=name, owner="hub", trust=TRUST, reason="found on the disk")
+        made = Version(skill=name, owner="hub", trust=TRUST, reason=FOUND)
         return (await self._library.versions.record(made, tree)).version
 
     async def _conflict(self, offer: Offer, by: By) -> SkillRefusedError:
@@ -304,6 +313,22 @@ def _skill(got: Got) -> Skill:
     if why := wrong_id(skill.name):
         raise ToolError(f"a skill cannot be called {skill.name[:80]!r}: {why}")
     return skill
+
+
+def _wary(report: "Report", more: Permissions) -> Iterator[str]:
+    """What a person has to agree to beyond the skill itself: what the scan found, and what an update is handed from then on."""
+    if report.verdict == "caution":
+        yield f"the scan is wary of it: {report.why}"
+    if names := (*more.variables, *more.tools):
+        yield f"it would use {', '.join(names)} from now on"
+
+
+def _unlike(skill: Skill, entry: Entry) -> str:
+    """How a skill differs from what an index says of it; empty where it does not."""
+    for what, says, is_ in (("name", entry.name, skill.name), ("version", entry.version, skill.version)):
+        if says and is_ and says != is_:
+            return f"the {what} there is {says!r}, and the skill's own is {is_[:64]!r}"
+    return ""
 
 
 def _read(tree: Tree, name: str) -> Skill:

@@ -3,6 +3,7 @@
 The same library, place and budget give the same bytes. Words from a skill stay on their line and inside the block.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -21,6 +22,9 @@ SHORTEST: Final = 40
 """A line that says anything is not shorter: more lines than have room so are not tried."""
 LONGEST_CATEGORY: Final = 40
 NO_CATEGORY: Final = "general"
+PLAIN = re.compile(r"\w[\w /-]*")
+"""A category that cannot pass for the line of a skill."""
+PROJECT: Final = "from the working folder, not from the person"
 KEPT: Final = 64
 ROOM_TO_SAY: Final = 80
 """What the sentence about those that are not listed may take."""
@@ -119,8 +123,13 @@ def _lines(skills: Sequence[Skill], cap: int) -> Iterator[str]:
 
 
 def _line(skill: Skill, cap: int) -> str:
+    if skill.root == "project":  # its own words come in when it is loaded, and scanned
+        return f"- {skill.name}: skill_view tells"
     return f"- {skill.name}: {one_line(skill.description, cap)}"
 
 
 def _category(skill: Skill) -> str:
-    return one_line(skill.category, LONGEST_CATEGORY) or NO_CATEGORY
+    if skill.root == "project":
+        return PROJECT
+    category = one_line(skill.category, LONGEST_CATEGORY)
+    return category if PLAIN.fullmatch(category) else NO_CATEGORY

@@ -2,14 +2,16 @@
 
 import re
 import shlex
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
-from melete.core.skill import Skill, Variable
+from melete.core.skill import Option, Skill, Variable
 
 PLACES: Final = ("{base_dir}", "${SKILL_DIR}", "${HERMES_SKILL_DIR}")
 """What stands for the skill's own folder."""
 ALL: Final = "$ARGUMENTS"
+FOREIGN: Final = frozenset({"hub", "project", "external"})
+"""Roots of skills that others wrote."""
 _ONE = re.compile(r"(?<!\w)'[^'\n]*'|(?<![\\$\w])\$([1-9])(?!\w)")
 """A numbered argument; what a shell would leave alone, between single quotes, belongs to another program."""
 
@@ -50,11 +52,25 @@ def folder_of(skill: Skill, cwd: str) -> str:
     return skill.folder.removeprefix(f"{cwd.rstrip('/')}/") if cwd and skill.root == "project" else skill.folder
 
 
-def missing_text(missing: Sequence[Variable]) -> str:
+def missing_text(skill: Skill, missing: Sequence[Variable]) -> str:
     """What a skill still needs, by name and never by value; empty where nothing is missing."""
     if not missing:
         return ""
     rows = ", ".join(
         f"{one.name} ({about})" if (about := one.required_for or one.help) else one.name for one in missing
     )
-    return f"Not set: {rows}. Ask the person to set it outside of this conversation: melete skills setup"
+    return f"Not set: {rows}. Ask the person to set it outside of this conversation: melete skills setup {skill.name}"
+
+
+def value_of(option: Option, skill: Skill, config: Mapping[str, Any]) -> Any:
+    """What the settings say, under the whole key or part by part; else the skill's own default. Never a section.
+
+    What others wrote reads below its own name alone.
+    """
+    found: Any = config.get(skill.name, {}) if skill.root in FOREIGN else config
+    if isinstance(found, Mapping) and option.key in found:
+        found = cast("Mapping[str, Any]", found)[option.key]
+    else:
+        for name in option.key.split("."):
+            found = cast("Mapping[str, Any]", found).get(name) if isinstance(found, Mapping) else None
+    return option.default if found is None or isinstance(found, Mapping) else found

@@ -152,17 +152,18 @@ class Library:
         Texts that `fill` has not indexed yet count by name and description alone.
         """
         self._ready()
-        search = self._search()
-        found: list[tuple[Skill, float, int]] = []
-        for folder, score in search.find(query):
+        found: list[tuple[float, int, str]] = []
+        for folder, exact in self._search().find(query):
+            score = round(exact, 6)
+            if len(found) >= limit and score < -found[-1][0]:
+                break
             name = self._name_in(folder)
             if name and (here is None or self._fits(name, here)):
-                found.append((self._skill(name), score, self._standings.use(name).loads))
-        found.sort(key=lambda one: (-round(one[1], 6), -one[2], one[0].name))
-        return [(skill, score) for skill, score, _ in found[:limit]]
+                found.append((-score, -self._standings.use(name).loads, name))
+        return [(self._skill(name), -score) for score, _, name in sorted(found)[:limit]]
 
     def fill(self) -> bool:
-        """Index the next texts, for a tenth of a second or so; whether there are more. May be called in a thread."""
+        """Index the next texts, for some hundredths of a second; whether there are more. May be called in a thread."""
         self._ready()
         return self._search().fill()
 

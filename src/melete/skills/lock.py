@@ -1,6 +1,7 @@
 """What was installed from elsewhere: from where, which bytes, what the scan said and who agreed; and what was done, in lines."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -9,10 +10,12 @@ import msgspec
 from msgspec import Struct
 
 from melete.core.errors import StorageError
+from melete.security.paths import wrong_id
 from melete.skills.versions import put_file
 
 FOLDER: Final = ".hub"
 SCHEMA: Final = 1
+DIGEST = re.compile(r"[0-9a-f]{64}")
 TAIL: Final = 1 << 20
 """Bytes of the audit log that are read to show its end."""
 
@@ -58,6 +61,11 @@ class Lock:
             raise StorageError(
                 f"{self._file} cannot be read: {error}", kept="it was not touched", next="mend it, or move it away"
             ) from error
+        if wrong := next((name for name, one in found.skills.items() if wrong_id(name) or not _plain(one)), None):
+            raise StorageError(
+                f"{self._file} holds an entry that Melete does not write: {wrong[:80]!r}",
+                kept="it was not touched", next="mend it, or move it away",
+            )  # fmt: skip
         return found.skills
 
     def put(self, name: str, entry: Locked | None) -> None:
@@ -97,6 +105,11 @@ class Lock:
             except msgspec.MsgspecError:
                 continue
         return found
+
+
+def _plain(entry: Locked) -> bool:
+    """Whether the digests of an entry are digests, from which paths are made."""
+    return all(DIGEST.fullmatch(one) for one in entry.files.values())
 
 
 def accepted(skills: Path, name: str) -> str:

@@ -10,23 +10,37 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from msgspec import Struct, structs, to_builtins
 
 from melete.core.errors import MeleteError, StorageError
 from melete.core.ports import Applied, Change
-from melete.core.skill import Option, Owner, Skill, SkillText, State, Version
+from melete.core.skill import Owner, Skill, SkillText, State, Version
 from melete.core.tool import ToolError
-from melete.security.paths import parts, same_name, wrong_id
-from melete.skills.folders import Shelf
+from melete.security.paths import PathRefusedError, parts, same_name, wrong_id
+from melete.skills.change import Edit, EditedError, Journal, Under
+from melete.skills.folders import SKIPPED, Shelf
 from melete.skills.format import read_skill, strict
 from melete.skills.frontmatter import FrontMatterError
-from melete.skills.invoke import folder_of, invoked
+from melete.skills.invoke import folder_of, invoked, value_of
 from melete.skills.library import Library
 from melete.skills.merge import merge
 from melete.skills.place import alone
-from melete.skills.versions import MAIN, NOT_KEPT, STATE, Tree, Versions, diff, make_folder, none, put_file, tree_of
+from melete.skills.scans import Judge, Scans
+from melete.skills.versions import (
+    FOUND,
+    MAIN,
+    NOT_KEPT,
+    STATE,
+    Tree,
+    Versions,
+    diff,
+    make_folder,
+    none,
+    tree_of,
+    version_of_tree,
+)
 
 log = logging.getLogger("melete.skills")
 LONGEST_MAIN: Final = 100_000
@@ -38,8 +52,6 @@ TRIAL: Final = 2
 """The trust of what the agent has written and nobody has vouched for."""
 VOUCHED: Final = 3
 PROPOSAL: Final = "skill.proposal"
-Judge = Callable[[Tree, Owner, Tree], str]
-"""Why files of this owner may not be kept or loaded, judged against what they were before; empty where they may."""
 
 
 class ConflictError(ToolError):
@@ -51,6 +63,7 @@ class Rules(Struct, frozen=True, kw_only=True):
 
     `config` holds the values of skills' own settings, `has` says whether a variable is set, `accepted` which version of a skill
     from the hub a person took although the scan warned. What lies below `cwd` is told as seen from there.
+    `mark` stands for the rules of the scan.
     """
 
     user: Path
@@ -61,6 +74,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     accepted: Callable[[str], str] = none
     config: Mapping[str, Any] = {}
     cwd: str = ""
+    mark: str = ""
     edit_user: bool = False
     refresh: bool = True
     keeps: bool = True
@@ -82,19 +96,24 @@ class Keeper(Library):
         super().__init__(shelves, **library)
         self.versions = versions
         self._rules = rules
-        self._admitted: dict[tuple[str, str, str], str] = {}
+        self._journal = Journal(library["state"] / "skills.journal")
+        self._scans = Scans(
+            library["state"] / "skills.scans" if rules.keeps else None, judge=rules.judge, mark=rules.mark
+        )
 
     async def read(self, name: str, part: str = "", *, args: str | None = None) -> SkillText:
         """A skill's SKILL.md or one of its files, scanned where it has changed; with `args` as it is loaded for use."""
+        if self._rules.keeps and self._journal.path.exists():
+            async with alone(self._rules.lock):
+                self._recover()
         if self._rules.refresh:
             self.refresh()
         skill = self.get(name)
-        tree = await asyncio.to_thread(tree_of, Path(skill.folder))
-        part, base = _path(part) if part else MAIN, folder_of(skill, self._rules.cwd)
+        tree, made = await self._seen(skill)
+        part, base = _inside(part) if part else MAIN, folder_of(skill, self._rules.cwd)
         if part not in tree:
             raise ToolError(f"{name} has no file {part!r}", files=_listed(tree))
-        version = (await self.versions.notice(skill, tree, stored=self._rules.keeps)).version
-        if why := await self._refused(skill, tree, version):
+        if why := await self._refused(skill, tree, made):
             raise ToolError(f"{name} is not loaded: {why}")
         try:
             text = tree[part].decode()
@@ -107,21 +126,41 @@ class Keeper(Library):
             skill=skill,
             part=part,
             text=text,
-            version=version,
+            version=made.version,
             base=base,
             files=_listed(tree),
             missing=missing,
-            config={one.key: _value(self._rules.config, one) for one in skill.options},
+            config={one.key: value_of(one, skill, self._rules.config) for one in skill.options},
         )
 
-    async def _refused(self, skill: Skill, tree: Tree, version: str) -> str:
-        """Why a skill may not be loaded as it is now; each version is scanned once in a process."""
-        accepted = self._rules.accepted(skill.name) if skill.root == "hub" else ""
-        key = (version, skill.owner, accepted)
-        if key not in self._admitted:
-            before = self.versions.tree(self.versions.find(skill.name, accepted)) if accepted else {}
-            self._admitted[key] = await asyncio.to_thread(self._rules.judge, tree, skill.owner, before)
-        return self._admitted[key]
+    async def _seen(self, skill: Skill) -> tuple[Tree, Version]:
+        """A skill's files and their version; one that is new is stored while no other process changes anything."""
+        folder, known = Path(skill.folder), self._standings.of(skill.root, skill.name)
+        tree = await asyncio.to_thread(tree_of, folder)
+        version = version_of_tree(tree)
+        settled = known is not None and known.version == version
+        settled &= skill.owner not in ("user", "bundled") or self.versions.is_packaged(skill, version)
+        if settled or skill.root in NOT_KEPT or not self._rules.keeps:
+            return tree, Version(skill=skill.name, version=version, author=skill.owner)
+        async with alone(self._rules.lock):
+            tree = await asyncio.to_thread(tree_of, folder)
+            return tree, await self.versions.notice(skill, tree)
+
+    async def _refused(self, skill: Skill, tree: Tree, made: Version) -> str:
+        """Why a skill may not be loaded as it is now; each version is scanned once.
+
+        What lies among the person's skills, or Melete's, and did not come there through Melete is scanned as external ones are.
+        """
+        owner, accepted = skill.owner, self._rules.accepted(skill.name) if skill.root == "hub" else ""
+        if strayed := owner in ("user", "bundled") and (made.author, made.reason) == ("user", FOUND):
+            told = [one.version for one in self.versions.history(skill.name) if one.reason != FOUND]
+            owner, accepted = "external", told[-1] if told else ""
+        before = self.versions.tree(self.versions.find(skill.name, accepted)) if accepted else {}
+        why = await asyncio.to_thread(self._scans.why, tree, owner, before=before)
+        if not (why and strayed):
+            return why
+        agreed = any(row["skill"] == skill.name and row["number"] > made.number for row in self.versions.facts(STATE))
+        return "" if agreed else f"{why}. A person who has read it agrees to it with: melete skills pin {skill.name}"
 
     async def check(self, change: Change) -> Applied:
         """What `apply` would say, without doing it."""
@@ -148,15 +187,19 @@ class Keeper(Library):
             head = self.versions.head(name)
             if head is None:
                 raise ToolError(f"{name} has no versions yet")
-            before = tree_of(Path(skill.folder)) if skill else {}
+            folder = Path(skill.folder) if skill else self._place_of(name)
+            before = tree_of(folder)
             if skill:
                 head = await self.versions.notice(skill, before)
+            elif before:
+                raise ToolError(
+                    f"{folder} holds a skill that was written since {name} was archived: move it away first"
+                )
             wanted = self.versions.find(name, version or (head.parent if skill else head.version))
             made = structs.replace(
                 wanted, author=author, session="", turns=(), model="", taint="none",
                 reason=reason or f"back to {wanted.version}",
             )  # fmt: skip
-            folder = Path(skill.folder) if skill else self._place_of(name)
             plan = Plan(folder=folder, before=before, after=self.versions.tree(wanted), made=made)
             if plan.before == plan.after:
                 raise ToolError(f"{name} is as it was in {wanted.version}")
@@ -208,6 +251,8 @@ class Keeper(Library):
         """The skill that is to be changed, as it is now; None where there is none."""
         if not self._rules.keeps:
             raise ToolError("nothing is stored in this session, and skills are not either")
+        if self._journal.path.exists():
+            self._recover()
         self.refresh()
         return self.get(name) if name in self else None
 
@@ -220,7 +265,7 @@ class Keeper(Library):
         if wrong := next((why for one in names if (why := wrong_id(one))), ""):
             raise ToolError(f"a category cannot be called {change.category[:80]!r}: {wrong}")
         folder = self._rules.user.joinpath(*names, change.name)
-        if os.path.lexists(folder):
+        if os.path.lexists(folder) and not (folder.is_dir() and not folder.is_symlink() and not tree_of(folder)):
             raise ToolError(f"there is a folder {folder} already, which is no skill that can be loaded")
         return folder, {}, {_path(path): _bytes(text) for path, text in change.files.items() if text is not None}
 
@@ -237,7 +282,7 @@ class Keeper(Library):
         if not change.base:
             if change.files.get(MAIN) is not None and change.author == "agent":
                 raise ToolError(f"there is a skill {skill.name} already: read it with skill_view and patch it")
-            raise ToolError(f"{skill.name} was not read in this session: read it with skill_view first")
+            raise ToolError(f"{skill.name} was not read: read it with skill_view first")
         if change.author == "agent" and skill.owner == "user" and not (change.granted or self._rules.edit_user):
             raise ToolError(f"{skill.name} is the person's own, and changed only if they say so (skills.edit_user)")
 
@@ -261,39 +306,84 @@ class Keeper(Library):
         return after if MAIN in after else {}
 
     async def _carry_out(self, plan: Plan) -> Applied:
-        """Keep the version, then put it in place: a crash in between leaves what was there, and the next look notices it."""
-        name, shown = plan.made.skill, diff(plan.before, plan.after)
+        """Keep the version, then put it in place; what a crash leaves half done, the next change or look finishes."""
         if not plan.after:
-            head = self.versions.head(name)
-            target = self._rules.archive / f"{name}-{head.version if head else token_hex(4)}"
-            await self.versions.mark(
-                name,
-                reason=plan.made.reason or f"archived by {plan.made.author}",
-                state="archived",
-                owner=plan.made.owner,
-                folder=str(plan.folder),
-            )
-            _moved(plan.folder, target)
-            self.refresh()
-            return Applied(ok=True, version=head.version if head else "", diff=f"archived as {target}")
-        kept = await self.versions.record(plan.made, plan.after)
+            return await self._archive(plan)
+        name, shown, edit = plan.made.skill, diff(plan.before, plan.after), Edit(plan.folder, plan.before, plan.after)
         try:
-            await asyncio.to_thread(_put, plan.folder, plan.before, plan.after)
+            await asyncio.to_thread(edit.prepare)
+            self._journal.begin(Under(skill=name, folder=str(plan.folder), version=version_of_tree(plan.after)))
+            kept = await self.versions.record(plan.made, plan.after)
+            await asyncio.to_thread(edit.place)
+        except EditedError as error:
+            raise await self._overtaken(plan, str(error)) from error
         except OSError as error:
-            why = "it could not be written; as it was before"
-            if plan.before:
-                await self.versions.record(structs.replace(plan.made, reason=why), plan.before)
-            else:
-                await self.versions.mark(
-                    name, reason=why, state="archived", owner=plan.made.owner, folder=str(plan.folder)
-                )
+            await self._undone(plan)
             raise StorageError(
                 f"{error.filename or plan.folder} cannot be written: {error.strerror}",
-                kept="the skill is as it was, and the new text is in its history",
+                kept="the skill is as it was",
                 next="look at the disk and its permissions",
             ) from error
+        finally:
+            edit.drop()
+            self._journal.end()
         self.refresh()
         return Applied(ok=True, version=kept.version, diff=shown)
+
+    async def _overtaken(self, plan: Plan, path: str) -> ConflictError:
+        """Somebody saved a file in the same moment: theirs stays, as a version of its own."""
+        self.refresh()
+        if plan.made.skill in self:
+            await self.versions.notice(self.get(plan.made.skill), tree_of(plan.folder))
+        return ConflictError(
+            f"{path} of {plan.made.skill} has changed in this moment: read it again, then say what to change"
+        )
+
+    async def _undone(self, plan: Plan) -> None:
+        """Say in the history that a version which was kept did not come into force."""
+        head = self.versions.head(plan.made.skill)
+        if head is None or head.version != version_of_tree(plan.after):
+            return
+        why = "it could not be written; as it was before"
+        if plan.before:
+            await self.versions.record(structs.replace(plan.made, reason=why), plan.before)
+        else:
+            await self.versions.mark(
+                plan.made.skill, reason=why, state="archived", owner=plan.made.owner, folder=str(plan.folder)
+            )
+
+    async def _archive(self, plan: Plan) -> Applied:
+        name, head = plan.made.skill, self.versions.head(plan.made.skill)
+        target = self._rules.archive / f"{name}-{head.version if head else token_hex(4)}"
+        self._journal.begin(Under(skill=name, folder=str(plan.folder), target=str(target)))
+        await self.versions.mark(
+            name,
+            reason=plan.made.reason or f"archived by {plan.made.author}",
+            state="archived",
+            owner=plan.made.owner,
+            folder=str(plan.folder),
+        )
+        _moved(plan.folder, target)
+        self._journal.end()
+        self.refresh()
+        return Applied(ok=True, version=head.version if head else "", diff=f"archived as {target}")
+
+    def _recover(self) -> None:
+        """Finish what a process that was killed has left half done; the lock is held. Raises StorageError."""
+        left = self._journal.left()
+        try:
+            if left is not None and left.target and Path(left.folder).exists():
+                _moved(Path(left.folder), Path(left.target))
+            elif left is not None and left.version:
+                known = {one.version: one for one in self.versions.history(left.skill)}
+                if (made := known.get(left.version)) is not None and made == self.versions.head(left.skill):
+                    folder = Path(left.folder)
+                    edit = Edit(folder, tree_of(folder), self.versions.tree(made))
+                    edit.prepare()
+                    edit.place()
+        except OSError as error:
+            raise StorageError(f"{left and left.folder} is half written: {error}", next="look at the disk") from error
+        self._journal.end()
 
     def _place_of(self, name: str) -> Path:
         """Where an archived skill lay."""
@@ -335,6 +425,8 @@ def _check(change: Change, before: Tree, after: Tree) -> None:
     for path in new:
         if path.partition("/")[0] not in FOLDERS or "/" not in path:
             raise ToolError(f"{path!r} is not in one of {', '.join(FOLDERS)}")
+        if any(name.startswith(".") or name in SKIPPED for name in path.split("/")):
+            raise ToolError(f"{path!r} is hidden, and what is hidden is no part of a skill")
         if same_name(path) in {same_name(other) for other in after if other != path}:
             raise ToolError(f"{path!r} is there already in another spelling")
     if large := next(
@@ -364,20 +456,16 @@ def _one(base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes 
     return "has changed in the same place" if merged is None else merged.encode()
 
 
-def _value(config: Mapping[str, Any], option: Option) -> Any:
-    """What the settings say, under the whole key or part by part; else the skill's own default."""
-    found: Any = config
-    if option.key in config:
-        return config[option.key]
-    for name in option.key.split("."):
-        if not isinstance(found, Mapping) or name not in found:
-            return option.default
-        found = cast("Mapping[str, Any]", found)[name]
-    return found
-
-
 def _path(path: str) -> str:
     return "/".join(parts(path))
+
+
+def _inside(path: str) -> str:
+    """The path in one form; raises ToolError."""
+    try:
+        return _path(path)
+    except PathRefusedError as error:
+        raise ToolError(error.what) from error
 
 
 def _bytes(text: str) -> bytes:
@@ -389,28 +477,6 @@ def _bytes(text: str) -> bytes:
 
 def _listed(tree: Tree) -> tuple[str, ...]:
     return tuple(sorted(tree, key=lambda path: (path != MAIN, path)))
-
-
-def _put(folder: Path, before: Tree, after: Tree) -> None:
-    """Make the folder's files what they are after the change, or leave them as they were; raises OSError."""
-    done: list[str] = []
-    try:
-        for path in sorted({*before, *after}):
-            if before.get(path) != after.get(path):
-                done.append(path)
-                _write(folder / path, after.get(path))
-    except OSError:
-        for path in done:
-            _write(folder / path, before.get(path))
-        raise
-
-
-def _write(path: Path, data: bytes | None) -> None:
-    if data is None:
-        path.unlink(missing_ok=True)
-        return
-    mode = path.stat().st_mode & 0o777 if path.exists() else 0o700 if data.startswith(b"#!") else 0o600
-    put_file(path, data, mode=mode)
 
 
 def _moved(folder: Path, target: Path) -> None:

@@ -10,13 +10,18 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from melete.core.errors import StorageError
-from melete.skills.versions import Tree
+from melete.core.tool import ToolError
+from melete.skills.versions import PRIVATE, Tree, tree_of
 
-OLD, NEW = ".old", ".new"
+OLD, NEW = ".melete-old", ".melete-new"
 """How the names of folders end that are going and coming; a point before them hides them from every reader."""
 STEP, PATIENCE = 0.01, 10.0
 """Seconds between two looks at a lock that another process holds, and until it is given up."""
-RUNS, READS = 0o700, 0o600
+RUNS = 0o700
+
+
+class ConflictError(ToolError):
+    """Somebody else edited what was to be changed; theirs is in place."""
 
 
 @contextmanager
@@ -71,41 +76,87 @@ def _stayed(lock: Path) -> StorageError:
     return StorageError(f"{lock} stayed locked", kept="nothing was changed", next="end the other process")
 
 
-def put_tree(folder: Path, tree: Tree, *, durable: bool = False) -> None:
-    """Make the folder hold these files and no others; raises OSError with the folder as it was. Call it while the lock is held."""
+def put_tree(folder: Path, tree: Tree, *, before: Tree | None = None, durable: bool = False) -> None:
+    """Make the folder hold these files and no others, but for hidden ones and links, which stay.
+
+    Raises OSError, and ConflictError where it is no longer as it was `before`, with the folder as it was. Call it while the lock
+    is held.
+    """
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    coming, going = (folder.with_name(f".{folder.name}{end}") for end in (NEW, OLD))
-    shutil.rmtree(coming, ignore_errors=True)
+    settle(folder)
+    coming, going = _beside(folder)
     try:
         for path, data in tree.items():
             place = coming / path
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            mode = RUNS if data.startswith(b"#!") else READS
+            mode = _mode(folder / path, data)
             with os.fdopen(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
                 file.write(data)
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())
+        _same(folder, before)
         if folder.exists():
             folder.rename(going)
+            _same(going, before)  # somebody may have saved between the look and the exchange
         coming.rename(folder)
     except BaseException:
         shutil.rmtree(coming, ignore_errors=True)
-        _back(going, folder)
+        if going.exists() and not folder.exists():
+            going.rename(folder)
         raise
-    shutil.rmtree(going, ignore_errors=True)
+    settle(folder)
+
+
+def _same(folder: Path, before: Tree | None) -> None:
+    if before is not None and tree_of(folder) != before:
+        raise ConflictError(f"{folder.name} was edited in this moment, and that is in place: look at it again")
+
+
+def settle(folder: Path) -> None:
+    """Finish or take back what a process left half done with one skill when it was killed. Raises OSError."""
+    coming, going = _beside(folder)
+    if coming.exists():
+        shutil.rmtree(coming)
+    if going.exists() and not folder.exists():
+        going.rename(folder)
+    elif going.exists():
+        _carry(going, folder)
+        shutil.rmtree(going)
+
+
+def _carry(going: Path, folder: Path) -> None:
+    """Move what is no part of a skill, hidden files and links, into the folder that has taken its place."""
+    for here, folders, names in os.walk(going):
+        for name in [*folders, *names]:
+            path = Path(here, name)
+            if not name.startswith(".") and not path.is_symlink():
+                continue
+            target = folder / path.relative_to(going)
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not os.path.lexists(target):
+                path.rename(target)
+        folders[:] = [name for name in folders if not name.startswith(".")]
+
+
+def _beside(folder: Path) -> tuple[Path, Path]:
+    coming, going = (folder.with_name(f".{folder.name}{end}") for end in (NEW, OLD))
+    return coming, going
+
+
+def _mode(path: Path, data: bytes) -> int:
+    if path.is_file():
+        return path.stat().st_mode & 0o777
+    return RUNS if data.startswith(b"#!") else PRIVATE
 
 
 def recover(shelf: Path) -> None:
-    """Finish or take back what a process left half done when it was killed; raises OSError. Call it while the lock is held."""
+    """Do as `settle` for every skill on a shelf; raises OSError. Call it while the lock is held."""
     for here, folders, _ in os.walk(shelf):
         for name in [one for one in folders if one.startswith(".")]:
             folders.remove(name)
-            left = Path(here, name)
-            if name.endswith(NEW):
-                shutil.rmtree(left)
-            elif name.endswith(OLD):
-                _back(left, left.with_name(name[1 : -len(OLD)]))
+            if name.endswith((NEW, OLD)):
+                settle(Path(here, name[1 : name.rindex(".")]))
 
 
 def mend(skills: Path, lock: Path) -> None:
@@ -115,9 +166,3 @@ def mend(skills: Path, lock: Path) -> None:
         with held(lock, seconds=PATIENCE):
             recover(skills / "hub")
             recover(skills / "bundled")
-
-
-def _back(going: Path, folder: Path) -> None:
-    if going.exists() and not folder.exists():
-        going.rename(folder)
-    shutil.rmtree(going, ignore_errors=True)

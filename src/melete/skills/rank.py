@@ -36,7 +36,7 @@ LONGEST_TEXT: Final = 8_000
 SHORTEST_TEXT: Final = 200
 READ, BRIEF = 1, 2
 """What is known of the text of a skill: it was indexed, or was, and says too little to be held against others."""
-SLICE_SECONDS: Final = 0.1
+SLICE_SECONDS: Final = 0.03
 BATCH: Final = 50
 STALE: Final = 1_000
 COMMON: Final = 30
@@ -81,10 +81,9 @@ ORDER BY score LIMIT ?) AS hit JOIN doc ON doc.id = hit.rowid"
 
 KNOWN = "SELECT folder, file, changed, size FROM doc"
 ADD = "INSERT INTO doc(folder, file, changed, size) VALUES (?, ?, ?, ?)"
-SPREAD = "SELECT stems.doc, coalesce(common.short, short_terms.doc), coalesce(common.whole, whole_terms.doc) \
-FROM temp.stems AS stems LEFT JOIN common ON common.term = stems.term \
-LEFT JOIN short_terms ON common.term IS NULL AND short_terms.term = stems.term \
-LEFT JOIN whole_terms ON common.term IS NULL AND whole_terms.term = stems.term"
+SPREAD = "SELECT stems.doc, coalesce(common.short, (SELECT doc FROM short_terms WHERE term = stems.term)), \
+coalesce(common.whole, (SELECT doc FROM whole_terms WHERE term = stems.term)) \
+FROM temp.stems AS stems LEFT JOIN common ON common.term = stems.term"
 COUNT = "INSERT INTO common SELECT whole_terms.term, coalesce(short_terms.doc, 0), whole_terms.doc FROM whole_terms \
 LEFT JOIN short_terms ON short_terms.term = whole_terms.term WHERE whole_terms.doc > ?"
 

@@ -15,13 +15,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from melete.core.ports import Fetched, Fetcher
 from melete.core.tool import ToolError
 from melete.security.paths import parts, same_name, wrong_id
 from melete.security.urls import Network, judge
 from melete.skills.archive import Bounds, unpack
+from melete.skills.catalogue import read_file
 from melete.skills.clone import PLAIN, Repository
 from melete.skills.folders import SKIPPED, walk
 from melete.skills.registry import OK, Entry, Registries
@@ -41,13 +42,17 @@ SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://")
 
 
 class Got(Struct, frozen=True, kw_only=True):
-    """The files of a skill, which of its paths are links, where they are fetched again, and what was fetched there."""
+    """The files of a skill, which of its paths are links, where they are fetched again, and what was fetched there.
+
+    `listed` is the entry of an index that led there.
+    """
 
     tree: Tree
     links: Sequence[str] = ()
     source: str
     kind: str
     revision: str = ""
+    listed: Entry | None = None
 
 
 class Sources:
@@ -75,16 +80,12 @@ class Sources:
         if site.startswith(("http://", "https://")) and not wrong_id(name):
             return await self._listed(await self._registries.find(name, site))
         address, _, part = text.partition("#")
-        scheme = SCHEME.match(address)
-        if page := FORGE.fullmatch(address):
-            return await self._cloned(text, page[1], page[2] or "", part or (page[3] or "").strip("/"))
-        plain = scheme is not None and scheme[1] in ("http", "https") and not re.search(r"\.git(?:@|$)", address)
-        if plain:
+        if git := _repository(address, part):
+            return await self._cloned(text, *git)
+        if address.startswith(("http://", "https://")) and not address.endswith(".git"):
             return await self._web(address, part)
-        if git := GIT.fullmatch(address):
-            return await self._cloned(text, git[1], git[2] or "", part)
-        if scheme:
-            raise ToolError(f"{scheme[1]}:// leads nowhere from here: https, ssh and file do")
+        if scheme := SCHEME.match(address):
+            raise ToolError(f"{scheme[1]}:// leads to no repository from here: https, ssh and file do")
         return await self._local(text)
 
     async def _local(self, text: str) -> Got:
@@ -99,11 +100,10 @@ class Sources:
         if path.is_dir():
             tree, links = await asyncio.to_thread(_folder, path, part)
             return Got(tree=tree, links=links, source=source, kind="folder")
+        data = await asyncio.to_thread(_regular, path)
         if path.suffix == ".md":
-            return Got(tree={MAIN: path.read_bytes()}, source=source, kind="file")
-        with self._apart() as folder:
-            tree, links = await asyncio.to_thread(_unpacked, path, folder / "files", part)
-        return Got(tree=tree, links=links, source=source, kind="archive", revision=_digest(path.read_bytes()))
+            return Got(tree={MAIN: data}, source=source, kind="file")
+        return await self._packed(data, part, source)
 
     async def _web(self, url: str, part: str = "", *, digest: str = "", source: str = "") -> Got:
         """A SKILL.md or an archive at an address; a site is asked for its index."""
@@ -113,16 +113,19 @@ class Sources:
         revision = _digest(answer.body)
         if digest and revision != digest:
             raise ToolError(f"{url[:200]} is not what the index lists: its SHA-256 is {revision}, not {digest}")
-        about = {"source": source or f"{url}#{part}".removesuffix("#"), "revision": revision}
+        source = source or f"{url}#{part}".removesuffix("#")
         if answer.body.startswith(PACKED) or urlsplit(answer.url).path.endswith(".tar"):
-            with self._apart() as folder:
-                packed = folder / "packed"
-                packed.write_bytes(answer.body)
-                tree, links = await asyncio.to_thread(_unpacked, packed, folder / "files", part)
-            return Got(tree=tree, links=links, kind="archive", **about)
+            return await self._packed(answer.body, part, source)
         if not answer.body.removeprefix(b"\xef\xbb\xbf").startswith(b"---"):
             raise ToolError(f"{url[:200]} is neither a SKILL.md nor an archive ({answer.media_type or 'of no kind'})")
-        return Got(tree={MAIN: answer.body}, kind="url", **about)
+        return Got(tree={MAIN: answer.body}, kind="url", source=source, revision=revision)
+
+    async def _packed(self, data: bytes, part: str, source: str) -> Got:
+        with self._apart() as folder:
+            packed = folder / "packed"
+            packed.write_bytes(data)
+            tree, links = await asyncio.to_thread(_unpacked, packed, folder / "files", part)
+        return Got(tree=tree, links=links, kind="archive", source=source, revision=_digest(data))
 
     async def _only(self, site: str) -> Got:
         entries = await self._registries.entries(site)
@@ -133,19 +136,29 @@ class Sources:
 
     async def _listed(self, entry: Entry) -> Got:
         """What an entry of an index leads to: only ever something on the web."""
-        source = entry.install
+        address, _, part = entry.url.partition("#")
+        git = _repository(address, part)
+        if entry.digest and (entry.files or git):
+            raise ToolError(
+                f"{entry.install[:200]} lists a digest, and what it leads to is no single file that has one"
+            )
         if entry.files:
-            paths = ["/".join(parts(path)) for path in entry.files]
-            answers = {path: await self._fetched(urljoin(entry.url, path)) for path in paths}
-            return Got(tree={path: answer.body for path, answer in answers.items()}, source=source, kind="index")
-        page = FORGE.fullmatch(entry.url)
-        git = GIT.fullmatch(entry.url.partition("#")[0]) if re.search(r"\.git(?:[@#]|$)", entry.url) else None
-        part = entry.url.partition("#")[2]
-        if page and not entry.digest:
-            return await self._cloned(source, page[1], page[2] or "", part or (page[3] or "").strip("/"))
-        if git:
-            return await self._cloned(source, git[1], git[2] or "", part)
-        return await self._web(entry.url.partition("#")[0], part, digest=entry.digest, source=source)
+            got = await self._files(entry)
+        elif git:
+            got = await self._cloned(entry.install, *git)
+        else:
+            got = await self._web(address, part, digest=entry.digest, source=entry.install)
+        return structs.replace(got, listed=entry)
+
+    async def _files(self, entry: Entry) -> Got:
+        tree: dict[str, bytes] = {}
+        for path in ("/".join(parts(path)) for path in entry.files):
+            if _skipped(path) or same_name(path) in map(same_name, tree):
+                raise ToolError(f"{entry.install[:200]} lists {path[:200]!r}, which is hidden or listed twice")
+            tree[path] = (await self._fetched(urljoin(entry.url, path))).body
+            if sum(map(len, tree.values())) > MOST_BYTES:
+                raise ToolError(f"{entry.install[:200]} has more than {MOST_BYTES:,} bytes: too much for a skill")
+        return Got(tree=tree, source=entry.install, kind="index")
 
     async def _fetched(self, url: str) -> Fetched:
         answer = await self._fetch().get(url, limit=Bounds().archive, timeout=TIMEOUT)
@@ -185,6 +198,23 @@ class Sources:
                 shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=self._quarantine) as folder:
             yield Path(folder)
+
+
+def _repository(address: str, part: str) -> tuple[str, str, str] | None:
+    """The repository that an address names, with its branch or tag and the folder in it; None for anything else."""
+    if page := FORGE.fullmatch(address):
+        return page[1], page[2] or "", part or (page[3] or "").strip("/")
+    web = address.startswith(("http://", "https://")) and not re.search(r"\.git(?:@|$)", address)
+    git = None if web else GIT.fullmatch(address)
+    return (git[1], git[2] or "", part) if git else None
+
+
+def _regular(path: Path) -> bytes:
+    """What a plain file holds, as far as one from elsewhere may be long; raises OSError, ToolError."""
+    data, _ = read_file(str(path.resolve()), most=Bounds().archive + 1)
+    if len(data) > Bounds().archive:
+        raise ToolError(f"{str(path)[:200]} is longer than {Bounds().archive:,} bytes")
+    return data
 
 
 def _unpacked(archive: Path, target: Path, part: str) -> tuple[Tree, Sequence[str]]:

@@ -17,7 +17,7 @@ from melete.core.skill import Version
 from melete.core.tool import ToolError
 from melete.skills.folders import SKIPPED, walk
 from melete.skills.manage import Keeper
-from melete.skills.place import alone, held, put_tree, recover
+from melete.skills.place import ConflictError, alone, held, put_tree, recover
 from melete.skills.versions import Tree, diff, put_file, tree_of, version_of_tree
 
 SOURCE: Final = Path(__file__).parent / "bundled"
@@ -110,13 +110,14 @@ class Bundled:
         tree = self._tree(name)
         async with alone(self._lock):
             folder = self._there().get(name) or self._shelf / self._packaged()[name]
+            before = tree_of(folder)
             if name in library and library.get(name).root == "bundled":
-                await library.versions.notice(library.get(name), tree_of(folder))
+                await library.versions.notice(library.get(name), before)
             made = Version(skill=name, author="bundled", owner="bundled", reason="reset to what is packaged")
             made = await library.versions.record(made, tree)
             mark, known = self._read()
             try:
-                put_tree(folder, tree, durable=True)
+                put_tree(folder, tree, before=before, durable=True)
                 put_file(self._manifest, _lines(mark, {**known, name: made.version}))
             except OSError as error:
                 raise _failed(error, folder) from error
@@ -139,13 +140,24 @@ class Bundled:
                 manifest[name] = before
                 done["gone"].append(name)
             elif not now or (now == before != origin):
-                put_tree(there.get(name, self._shelf / place), tree)
-                done["updated" if now else "new"].append(name)
+                done[self._put(there.get(name), self._shelf / place, tree, now)].append(name)
             elif now != origin:
-                manifest[name] = before or origin
                 done["kept"].append(name)
+            if name in done["kept"]:
+                manifest[name] = before or origin
         done["dropped"] += sorted(known.keys() - packaged.keys())
         return Synced(**{field: tuple(names) for field, names in done.items()}), manifest
+
+    def _put(self, there: Path | None, place: Path, tree: Tree, now: str) -> str:
+        """Put what is packaged in the place of a copy that is `now` this version; returns what came of it."""
+        before = tree_of(there) if there else None
+        if before is not None and version_of_tree(before) != now:
+            return "kept"
+        try:
+            put_tree(there or place, tree, before=before)
+        except ConflictError:
+            return "kept"
+        return "updated" if now else "new"
 
     def _stamp(self) -> str:
         """What stands for the package's folder, by its names, sizes and times."""

@@ -8,6 +8,7 @@ import asyncio
 import difflib
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +28,12 @@ Tree = Mapping[str, bytes]
 MAIN: Final = "SKILL.md"
 VERSION: Final = "skill.version"
 STATE: Final = "skill.state"
+FOUND: Final = "found on the disk"
+"""The reason of a version that nobody announced."""
 LENGTH: Final = 16
+PACKAGED: Final = 4
+"""The trust of what came with Melete and nobody has changed."""
+DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 MOST_FILES: Final = 500
 MOST_BYTES: Final = 16_000_000
 PRIVATE: Final = 0o600
@@ -47,8 +53,16 @@ def digest(data: bytes) -> str:
 
 def version_of(files: Mapping[str, str]) -> str:
     """What stands for a skill's files, paths to digests."""
-    rows = "".join(f"{path}\0{files[path]}\n" for path in sorted(files))
-    return digest(rows.encode())[:LENGTH]
+    return _rows(files)[:LENGTH]
+
+
+def whole(tree: Tree) -> str:
+    """The digest of these files, of which a version is the beginning."""
+    return _rows({path: digest(data) for path, data in tree.items()})
+
+
+def _rows(files: Mapping[str, str]) -> str:
+    return digest("".join(f"{path}\0{files[path]}\n" for path in sorted(files)).encode())
 
 
 def version_of_tree(tree: Tree) -> str:
@@ -89,6 +103,16 @@ def make_folder(path: Path) -> None:
 def put_file(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool = True) -> None:
     """Put a file in place whole, or not at all; raises OSError with nothing left behind."""
     make_folder(path.parent)
+    draft = draft_of(path, data, mode=mode, durable=durable)
+    try:
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def draft_of(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool = True) -> Path:
+    """A new hidden file beside `path` that holds the data; raises OSError with nothing left behind."""
     draft = path.with_name(f".{path.name}.{token_hex(4)}.new")
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
@@ -96,10 +120,10 @@ def put_file(path: Path, data: bytes, *, mode: int = PRIVATE, durable: bool = Tr
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        draft.replace(path)
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+    return draft
 
 
 class Blobs:
@@ -125,6 +149,10 @@ class Blobs:
 
     def get(self, name: str) -> bytes:
         """The content with this digest; raises StorageError where it is lost or damaged."""
+        if not DIGEST.fullmatch(name):
+            raise StorageError(
+                f"{name[:80]!r} is no digest", kept="nothing was opened", next="restore it from a backup"
+            )
         path = self._folder / name[:2] / name
         try:
             data = path.read_bytes()
@@ -207,6 +235,10 @@ class Versions:
         """All facts of a kind, the first one first."""
         return self._ledger.read(kind=kind)
 
+    def is_packaged(self, skill: Skill, version: str) -> bool:
+        """Whether a bundled skill is as it was put there, and has no other history that this would be news to."""
+        return skill.root == "bundled" and version == self._origin(skill.name) and skill.trust == PACKAGED
+
     async def notice(self, skill: Skill, tree: Tree, *, stored: bool = True) -> Version:
         """The version that a skill's files on the disk are, `stored` if they are new: then somebody has edited them.
 
@@ -216,10 +248,11 @@ class Versions:
         head = self.head(skill.name)
         if head is not None and head.version == version:
             return head
-        author = skill.root if head is None or version == self._origin(skill.name) else "user"
+        origin = self._origin(skill.name) if skill.root == "bundled" else ""
+        author = skill.root if version == origin or (head is None and skill.root != "bundled") else "user"
         made = Version(
             skill=skill.name, version=version, author=author, owner=skill.owner, trust=skill.trust, state=skill.state,
-            reason="found on the disk",
+            reason=FOUND,
         )  # fmt: skip
         return made if skill.root in NOT_KEPT or not stored else await self.record(made, tree)
 

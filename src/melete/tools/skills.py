@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import structs
 
 from melete.core.message import Taint
-from melete.core.policy import Verdict, Whereabouts
+from melete.core.policy import OWNED, Verdict, Whereabouts
 from melete.core.ports import Applied, Change, Environment, SkillLibrary
 from melete.core.skill import Here, Skill, SkillText
 from melete.core.tool import Tool, ToolContext, ToolError, tool
@@ -24,8 +24,6 @@ HANDED = "skills.variables"
 LOADED = "skills.loaded"
 """The key of `ToolContext.state`: what was loaded and is not in the ledger yet, as (name, version, tokens)."""
 MAIN = "SKILL.md"
-OWNED = "skills.owned"
-"""The rule that asks before the agent changes what a person wrote."""
 MOST = 100
 MOST_FOUND = 20
 FILLS = 20
@@ -73,12 +71,14 @@ async def skill_search(ctx: ToolContext, *, query: str, limit: int = 5) -> dict[
 async def skill_view(ctx: ToolContext, *, name: str, file_path: str = "", args: str = "") -> dict[str, Any]:
     """Load a skill, or another of its files; args fill its placeholders."""
     text = await _library(ctx).read(name, file_path, args=args)
-    await learned(ctx.state, ctx.env, text)
+    withheld = await learned(ctx.state, ctx.env, text)
     skill = text.skill
     extra = {
         "files": [path for path in text.files if path != text.part] if text.part == MAIN else (),
         "tags": skill.tags,
         "related": skill.related,
+        "missing_hint": f"the person sets them at a terminal: melete skills setup {skill.name}" * bool(text.missing),
+        "withheld": withheld,
         "config": text.config,
         "missing_variables": [structs.asdict(one) for one in text.missing],
     }
@@ -86,16 +86,22 @@ async def skill_view(ctx: ToolContext, *, name: str, file_path: str = "", args: 
     return result | {key: value for key, value in extra.items() if value}
 
 
-async def learned(state: dict[str, Any], env: Environment, text: SkillText) -> None:
-    """Remember that the model has a file of a skill before it; let commands see the variables that a loaded skill names."""
+async def learned(state: dict[str, Any], env: Environment, text: SkillText) -> str:
+    """Remember that the model has a file of a skill before it; let commands see the variables that a loaded skill names.
+
+    Returns what of them commands do not see although they are set, in words.
+    """
     state.setdefault(SKILLS, {}).setdefault(text.skill.name, {})[text.part] = text.version
     if text.part != MAIN:
-        return
+        return ""
     state.setdefault(LOADED, []).append((text.skill.name, text.version, len(text.text) // 4))
     give: Callable[[Mapping[str, str]], Awaitable[None]] | None = getattr(env, "give", None)
-    values: Mapping[str, str] = state[HANDED](text.skill) if HANDED in state else {}
+    values: Mapping[str, str] = state[HANDED](text) if HANDED in state else {}
     if give and values:
         await give(values)
+    unset = {one.name for one in text.missing}
+    names = [one.name for one in text.skill.variables if one.name not in unset and not (give and one.name in values)]
+    return f"commands do not see {', '.join(names)}: a person lets them with env.passthrough" if names else ""
 
 
 @tool(effect="write", limit=20_000)
@@ -132,6 +138,10 @@ async def skill_manage(
         base = _read(ctx, name, path, new=action == "write_file" and not await _there(library, name, path))
     if text is not None and action == "edit":
         _need(text, "content")
+    if text is not None and TAKEN_OUT.decode() in text and action != "patch":
+        raise ToolError(
+            f"the text holds {TAKEN_OUT.decode()}…], which stands in place of a secret; change other parts with patch"
+        )
     applied = await library.apply(_change(ctx, Change(name=name, files={path: text}, base=base, category=category)))
     if not applied.ok:
         raise ToolError(
@@ -185,7 +195,9 @@ def _read(ctx: ToolContext, name: str, path: str, *, new: bool = False) -> str:
     version = known.get(path) or (known.get(MAIN) if new else None)
     if not version:
         what = name if new or path == MAIN else f"{path} of {name}"
-        raise ToolError(f"{what} was not read in this session; nothing was changed. Read it with skill_view first")
+        raise ToolError(
+            f"{what} was not read since this session was opened; nothing was changed. Read it with skill_view first"
+        )
     return version
 
 

@@ -33,10 +33,9 @@ def keeper(home: Path, *, accepted: str = "", origin: str = "", **given: Any) ->
         user=skills / "user",
         archive=skills / ".archive",
         lock=state / "skills.lock",
-        judge=scan,
         has=lambda name: name == "SET",
         accepted=lambda _: accepted,
-        **given,
+        **{"judge": scan, **given},
     )
     versions = Versions(ledger, Blobs(state / "blobs"), origin=lambda _: origin)
     return Keeper(shelves, state=state, ledger=ledger, versions=versions, rules=rules)

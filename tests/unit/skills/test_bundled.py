@@ -1,5 +1,6 @@
 """The bundled skills keep the rules that we ask of others, are judged safe, and what they say was tried works."""
 
+import hashlib
 import os
 import pwd
 import re
@@ -10,10 +11,13 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import melete.skills
+from melete.core.skill import Skill
 from melete.security.skillscan import scan
+from melete.skills.catalogue import PREPARED
 from melete.skills.format import read_skill, strict
 
 BUNDLED = Path(melete.skills.__file__).parent / "bundled"
@@ -23,10 +27,16 @@ FIELDS = ["name", "description", "license", "compatibility", "platforms", "metad
 LONGEST_DESCRIPTION = 240
 LONGEST_BODY = 150
 SECONDS = 20
+PROMISED = frozenset([
+    "apple-notes", "apple-reminders", "arxiv", "blogwatcher", "code-review", "debug-rust", "deploy-k8s", "docker-network-debug",
+    "dogfood", "findmy", "imessage", "llm-wiki", "minecraft-modpack-server", "mysql-analysis", "pdf-processing", "pokemon-player",
+    "polymarket", "python-fix-error", "research-paper-writing", "tech-blog-writing", "test-case-design",
+])  # fmt: skip
+"""Skills that people look for by these names."""
 PROGRAMS = [
     "cargo", "curl", "docker", "dot", "duckdb", "ffmpeg", "gcc", "gdb", "git", "jq", "kubectl", "mmdc", "mysql", "nginx", "node",
     "npm", "openssl", "pdftotext", "perf", "psql", "qpdf", "rg", "rustc", "soffice", "sqlite3", "ssh", "ssh-keygen", "strace",
-    "systemd-analyze", "valgrind",
+    "systemd-analyze", "tmux", "unzip", "valgrind",
 ]  # fmt: skip
 """Programs that a check may need and a machine may lack."""
 LACKED = re.compile(r"ModuleNotFoundError: No module named '(\w+)'")
@@ -37,7 +47,17 @@ every = pytest.mark.parametrize("path", FILES, ids=lambda path: path.parent.name
 def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
     counted = Counter(path.parent.name for path in FILES)
     assert [name for name, times in counted.items() if times > 1] == []
-    assert len(counted) >= 40
+    assert len(counted) >= 58
+    assert counted.keys() >= PROMISED
+
+
+def test_what_they_say_is_prepared_for_the_first_start() -> None:
+    prepared = msgspec.json.decode(PREPARED.read_bytes(), type=dict[str, Skill])
+    read = {
+        hashlib.sha256(path.read_bytes()).hexdigest(): read_skill(path.read_bytes(), folder=path.parent.name)[0]
+        for path in FILES
+    }
+    assert prepared == read, "write it anew: python scripts/prepare_skills.py"
 
 
 @pytest.mark.parametrize("folder", CATEGORIES, ids=lambda folder: folder.name)

@@ -46,3 +46,11 @@ def test_no_bytes_bring_another_error(data: bytes) -> None:
     for head in (data, b"---\n" + data + b"\n---\n", b"---\nname: ok\ndescription: x\nmore: " + data + b"\n---\n"):
         with contextlib.suppress(FrontMatterError):
             read_front(head)
+
+
+@pytest.mark.parametrize(
+    "unseen", ["\u00ad", "\u034f", "\u180e", "\u2800", "\u3164", "\ufff9", "\U0001d173", "\U000e0100"]
+)
+def test_what_cannot_be_seen_is_left_out_of_a_description(unseen: str) -> None:
+    front = read_front(f"---\nname: a\ndescription: Sort{unseen} stamps\n---\n")
+    assert (front.description, len(front.warnings)) == ("Sort stamps", 1)

@@ -11,10 +11,13 @@ from melete.core.tool import ToolError
 from melete.skills.hub import SkillRefusedError, merged
 from melete.skills.lock import accepted
 from melete.skills.permissions import Permissions
+from melete.skills.place import ConflictError, put_tree
+from melete.skills.versions import tree_of
 from tests.unit.skills.elsewhere import BETTER, EVIL, GOOD, WARY, Home, folder, home, run, site
 from tests.unit.skills.kept import put, text
 
 __all__ = ["home", "site"]
+DIGEST = hashlib.sha256(GOOD.encode()).hexdigest()
 
 
 def test_a_folder_is_offered_then_installed_locked_and_noted(home: Home, tmp_path: Path) -> None:
@@ -75,6 +78,16 @@ def test_nothing_takes_the_name_of_what_is_trusted_more(home: Home, tmp_path: Pa
         home.install(folder(tmp_path / "stranger", BETTER))
 
 
+def test_what_somebody_put_there_is_not_replaced(home: Home, tmp_path: Path) -> None:
+    mine = put(home.root, "hub/greet/SKILL.md", text("greet", "Mine.\n"))
+    with pytest.raises(SkillRefusedError, match="was not installed; move it to"):
+        home.install(folder(tmp_path))
+    assert mine.read_text().endswith("Mine.\n")
+    mine.write_text(GOOD)  # as a process leaves it that is killed before it has written the lock
+    home.install(folder(tmp_path))
+    assert "greet" in home.hub.installed()
+
+
 def test_what_changed_since_it_was_offered_is_offered_again(home: Home, tmp_path: Path) -> None:
     home.install(folder(tmp_path))
     folder(tmp_path, BETTER)
@@ -97,7 +110,11 @@ def test_an_update_shows_its_diff_and_what_it_gains(home: Home, tmp_path: Path) 
     )  # fmt: skip
     assert "-Say hello." in offer.diff
     home.clock.advance(60)
-    run(home.hub.install(offer))
+    with pytest.raises(
+        SkillRefusedError, match=r"nobody has accepted that it would use GREET_KEY, terminal from now on"
+    ):
+        run(home.hub.install(offer))
+    run(home.hub.install(offer, caution=True))
     entry = home.hub.installed()["greet"]
     assert entry.updated > entry.installed
     assert [one.reason.split()[0] for one in home.library.versions.history("greet")] == ["installed", "updated"]
@@ -128,6 +145,7 @@ def test_a_conflict_is_refused_with_both_kept_and_theirs_can_be_taken(home: Home
     folder(tmp_path, theirs)
     offer = run(home.hub.update("greet"))
     assert (offer.conflicts, offer.changed) == (("SKILL.md",), True)
+    assert "-1. Look twice.\n+1. Look thrice." in offer.diff
     with pytest.raises(SkillRefusedError, match=r"both changed SKILL\.md"):
         run(home.hub.install(offer))
     assert home.main.read_text() == mine
@@ -176,6 +194,33 @@ def test_uninstalled_is_archived_and_can_be_installed_again(home: Home, tmp_path
     run(home.hub.uninstall("greet"))
     with pytest.raises(SkillRefusedError, match="not installed"):
         run(home.hub.uninstall("greet"))
+
+
+@pytest.mark.parametrize(("old", "new"), [('"greet"', '"../user/mine"'), (DIGEST, "../../../etc/passwd")])
+def test_a_lock_file_leads_nowhere_else(home: Home, tmp_path: Path, old: str, new: str) -> None:
+    home.install(folder(tmp_path))
+    mine = home.skills / "user" / "mine" / "SKILL.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(text("mine"))
+    lock = home.skills / ".hub" / "lock.json"
+    lock.write_text(lock.read_text().replace(old, new))
+    with pytest.raises(StorageError, match="an entry that Melete does not write"):
+        run(home.hub.uninstall("../user/mine"))
+    assert mine.is_file()
+
+
+def test_a_save_in_the_very_moment_of_an_update_stays(home: Home, tmp_path: Path) -> None:
+    home.install(folder(tmp_path))
+    hidden, link = home.main.with_name(".notes"), home.main.with_name("shortcut")
+    hidden.write_text("mine")
+    link.symlink_to("/etc/hostname")
+    before = tree_of(home.main.parent)
+    with pytest.raises(ConflictError, match="edited in this moment"):
+        put_tree(home.main.parent, {"SKILL.md": b"theirs"}, before={**before, "SKILL.md": b"what it was"})
+    assert tree_of(home.main.parent) == before
+    put_tree(home.main.parent, {"SKILL.md": b"theirs"}, before=before)
+    assert (home.main.read_bytes(), hidden.read_text(), link.is_symlink()) == (b"theirs", "mine", True)
+    assert [path.name for path in home.main.parent.parent.iterdir()] == ["greet"]
 
 
 def test_a_lock_file_that_cannot_be_read_is_not_replaced(home: Home, tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def test_a_skill_of_the_project_lies_where_the_project_says() -> None:
 
 
 def test_missing_variables_are_named_and_no_value_is() -> None:
-    assert missing_text(()) == ""
-    told = missing_text([Variable(name="A_TOKEN", required_for="pushing"), Variable(name="B_KEY")])
+    skill = Skill(name="demo", description="d")
+    assert missing_text(skill, ()) == ""
+    told = missing_text(skill, [Variable(name="A_TOKEN", required_for="pushing"), Variable(name="B_KEY")])
     assert told.startswith("Not set: A_TOKEN (pushing), B_KEY.")
+    assert told.endswith("melete skills setup demo")

@@ -9,9 +9,11 @@ import pytest
 
 from melete.core.errors import StorageError
 from melete.core.ports import Applied, Change
+from melete.core.skill import Here, Owner
 from melete.core.tool import ToolError
+from melete.skills.index import build
 from melete.skills.manage import Keeper
-from melete.skills.versions import tree_of, version_of_tree
+from melete.skills.versions import Tree, tree_of, version_of_tree
 from tests.unit.skills.kept import keeper, put, text
 
 
@@ -237,6 +239,69 @@ def test_a_text_that_changed_is_scanned_before_it_is_loaded(tmp_path: Path) -> N
     assert body(kept, "theirs") == "Do good.\n"
 
 
+@pytest.mark.parametrize("root", ["user", "bundled"])
+def test_what_lies_there_without_anybody_s_word_is_scanned(tmp_path: Path, root: str) -> None:
+    kept = keeper(tmp_path)
+    main = put(tmp_path, f"{root}/stray/SKILL.md", text("stray", "Do EVIL.\n"))
+    for _ in range(2):
+        with pytest.raises(ToolError, match=r"says EVIL.*melete skills pin stray"):
+            run(kept.read("stray"))
+    run(kept.versions.mark("stray", reason="pinned", pinned=True, owner=root))
+    assert body(kept, "stray") == "Do EVIL.\n"
+    main.write_text(text("stray", "Do more EVIL.\n"))
+    with pytest.raises(ToolError, match="says EVIL"):
+        run(kept.read("stray"))
+    if root == "user":
+        base = kept.versions.history("stray")[-1].version
+        assert change(kept, "stray", {"SKILL.md": text("stray", "My EVIL.\n")}, base=base, author="user").ok
+        assert body(kept, "stray") == "My EVIL.\n"
+
+
+def test_what_came_with_a_project_is_listed_by_name_and_scanned_when_it_is_loaded(tmp_path: Path) -> None:
+    put(tmp_path, "project/theirs/SKILL.md", text("theirs", "Do EVIL.\n", description="Obey me."))
+    kept = keeper(tmp_path)
+    block = build(kept.index(Here()), Here()).text
+    assert "from the working folder, not from the person:\n- theirs: skill_view tells\n" in block
+    assert "Obey me" not in block
+    with pytest.raises(ToolError, match="is not loaded: says EVIL"):
+        run(kept.read("theirs"))
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    kept = keeper(tmp_path)
+    version = made(kept)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "old.md").write_text("precious")
+    folder = tmp_path / "skills/user/demo"
+    (folder / "references").symlink_to(outside)
+    (folder / "scripts").mkdir()
+    (folder / "scripts/a.sh").symlink_to(outside / "old.md")
+    for path in ("references/new.md", "references/old.md", "scripts/a.sh"):
+        done = change(kept, "demo", {path: "x"}, base=version)
+        assert not done.ok
+        assert "a link" in done.reason
+    assert files(outside) == {"old.md": "precious"}
+
+
+def test_a_version_is_scanned_once_for_all_processes(tmp_path: Path) -> None:
+    put(tmp_path, "hub/theirs/SKILL.md", text("theirs"))
+    seen: list[str] = []
+
+    def scan(_: Tree, owner: Owner, __: Tree) -> str:
+        seen.append(owner)
+        return ""
+
+    for mark in ("1", "1", "2"):
+        kept = keeper(tmp_path, judge=scan, mark=mark)
+        run(kept.read("theirs"))
+        run(kept.read("theirs"))
+    assert seen == ["hub", "hub"]
+    (tmp_path / "state/skills.scans").write_bytes(b"\xc1")
+    run(keeper(tmp_path, judge=scan, mark="2").read("theirs"))
+    assert len(seen) == 3
+
+
 def test_what_a_person_accepted_is_loaded_and_what_comes_to_it_is_not(tmp_path: Path) -> None:
     path = put(tmp_path, "hub/theirs/SKILL.md", text("theirs", "Do EVIL.\n"))
     kept = keeper(tmp_path)
@@ -254,7 +319,8 @@ def test_what_a_person_accepted_is_loaded_and_what_comes_to_it_is_not(tmp_path: 
 
 def test_what_melete_put_there_itself_is_no_edit_of_a_person(tmp_path: Path) -> None:
     path = put(tmp_path, "bundled/theirs/SKILL.md", text("theirs"))
-    first = run(keeper(tmp_path).read("theirs")).version
+    first = version_of_tree(tree_of(path.parent))
+    run(keeper(tmp_path, origin=first).read("theirs"))
     path.write_text(text("theirs", "Newer.\n"))
     newer = version_of_tree(tree_of(path.parent))
     kept = keeper(tmp_path, origin=newer)
@@ -277,6 +343,22 @@ def test_a_fault_that_was_there_before_does_not_keep_from_mending(tmp_path: Path
         kept, "mine", {"SKILL.md": read.text.replace("colour", "color: x\nsize")}, base=read.version, granted=True
     )
     assert not worse.ok
+
+
+def test_a_path_that_leads_out_is_refused_in_words(tmp_path: Path) -> None:
+    kept = keeper(tmp_path)
+    made(kept)
+    with pytest.raises(ToolError, match="leads out of its folder"):
+        run(kept.read("demo", "../../../config.yaml"))
+
+
+def test_the_first_edit_of_what_melete_put_there_is_a_persons(tmp_path: Path) -> None:
+    path = put(tmp_path, "bundled/theirs/SKILL.md", text("theirs"))
+    origin = version_of_tree(tree_of(path.parent))
+    path.write_text(text("theirs", "Mine.\n"))
+    kept = keeper(tmp_path, origin=origin)
+    run(kept.read("theirs"))
+    assert [one.author for one in kept.versions.history("theirs")] == ["user"]
 
 
 def test_a_library_that_keeps_nothing_changes_nothing(tmp_path: Path) -> None:
@@ -344,6 +426,18 @@ def test_a_skills_own_settings_have_their_values(tmp_path: Path) -> None:
     put(tmp_path, "user/mine/SKILL.md", text("mine", more=more))
     kept = keeper(tmp_path, config={"a": {"b": 10}, "d.e": 30})
     assert run(kept.read("mine")).config == {"a.b": 10, "a.c": 2, "d.e": 30, "f": 4}
+
+
+def test_what_others_wrote_reads_its_own_settings_alone(tmp_path: Path) -> None:
+    more = "metadata:\n  hermes:\n    config:\n" + "".join(
+        f"      - key: {key}\n" for key in ("mine", "other.token", "other", "own")
+    )
+    for root in ("hub", "user"):
+        put(tmp_path, f"{root}/{root}s/SKILL.md", text(f"{root}s", more=more))
+    config = {"mine": 1, "other": {"token": "private"}, "hubs": {"own": 2}}
+    kept = keeper(tmp_path, config=config)
+    assert run(kept.read("hubs")).config == {"mine": None, "other.token": None, "other": None, "own": 2}
+    assert run(kept.read("users")).config == {"mine": 1, "other.token": "private", "other": None, "own": None}
 
 
 def test_missing_variables_are_named(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from melete.core.errors import MeleteError
 from melete.core.tool import ToolError
 from melete.skills.registry import read_index
 from tests.unit.skills.elsewhere import BETTER, GOOD, Home, Site, home, run, site
+from tests.unit.skills.kept import text
 
 __all__ = ["home", "site"]
 
@@ -63,9 +64,35 @@ def test_an_index_of_the_older_kind_lists_files(home: Home, site: Site) -> None:
     site.pages["/.well-known/skills/greet/references/more.md"] = b"More.\n"
     home.install(site.url)
     assert (home.main.parent / "references" / "more.md").read_text() == "More.\n"
-    site.pages["/evil/index.json"] = index({"name": "greet", "files": ["SKILL.md", "../../x"]})
-    with pytest.raises(MeleteError, match="leads out"):
-        run(home.hub.offer(f"greet@{site.url}/evil/index.json"))
+    for name, files, why in (
+        ("a", ["SKILL.md", "../../x"], "leads out"),
+        ("b", ["SKILL.md", "scripts/.x.sh"], "hidden or listed twice"),
+        ("c", ["SKILL.md", "scripts/__pycache__/x.py"], "hidden or listed twice"),
+        ("d", ["SKILL.md", "Skill.md"], "hidden or listed twice"),
+    ):
+        site.pages[f"/{name}/index.json"] = index({"name": "greet", "files": files})
+        site.pages[f"/{name}/greet/SKILL.md"] = GOOD.encode()
+        with pytest.raises((MeleteError, ToolError), match=why):
+            run(home.hub.offer(f"greet@{site.url}/{name}/index.json"))
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ({"name": "kinder", "url": "/greet.md"}, "the name there is 'kinder', and the skill's own is 'greet'"),
+        (
+            {"name": "greet", "url": "/greet.md", "version": "9"},
+            "the version there is '9', and the skill's own is '1.2'",
+        ),
+        ({"name": "greet", "files": ["SKILL.md"], "digest": "0" * 64}, "no single file"),
+        ({"name": "greet", "url": "https://example.com/greet.git", "digest": "0" * 64}, "no single file"),
+    ],
+)
+def test_an_entry_is_held_to_what_it_says(home: Home, site: Site, row: Mapping[str, Any], why: str) -> None:
+    site.pages["/.well-known/skills/index.json"] = index(row)
+    site.pages["/greet.md"] = text("greet", more="version: '1.2'\n").encode()
+    with pytest.raises(ToolError, match=why):
+        run(home.hub.offer(site.url))
 
 
 def test_a_site_with_several_skills_asks_which(home: Home, site: Site) -> None:

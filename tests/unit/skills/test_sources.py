@@ -1,6 +1,7 @@
 """Where skills come from, with a real server and real repositories: what is fetched, and what is never let in."""
 
 import hashlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,8 +80,8 @@ def test_a_plain_address_and_one_that_is_not_there(home: Home, site: Site) -> No
         ("./nothing-here", "no file or folder"),
         ("nothing-here", "skills.registries"),
         ("ext::sh -c touch% /tmp/x", "no file or folder"),
-        ("git://example.com/a.git", "leads nowhere"),
-        ("http://example.com/a.git", "leads nowhere|no file"),
+        ("git://example.com/a.git", "leads to no repository"),
+        ("http://example.com/a.git", "leads to no repository"),
         ("https://127.0.0.1/a.git", "may not be fetched"),
         ("git+https://10.0.0.1/a", "may not be fetched"),
         ("http://169.254.169.254/latest", "may not be fetched"),
@@ -149,6 +150,13 @@ def test_a_repository_that_is_too_much_is_given_up(
     with pytest.raises(ToolError, match=why):
         run(home.hub.offer(place.as_uri()))
     assert list((home.skills / ".quarantine").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["pipe.md", "pipe.zip"])
+def test_what_is_no_plain_file_is_not_waited_for(home: Home, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(ToolError, match="not a regular file"):
+        run(home.hub.offer(str(tmp_path / name)))
 
 
 def test_a_skill_with_more_files_than_one_has_is_refused(home: Home, tmp_path: Path) -> None:

@@ -8,12 +8,12 @@ import pytest
 
 from melete.app.toolsets import schema_bytes
 from melete.core.message import Message, Text, ToolResult
-from melete.core.policy import Decision, Whereabouts
+from melete.core.policy import OWNED, Decision, Whereabouts
 from melete.core.skill import Here
 from melete.core.tool import Tool, ToolError
 from melete.skills.manage import Keeper
 from melete.tools.files import read_file
-from melete.tools.skills import HERE, LOADED, OWNED, SkillTools, skill_manage, skill_search, skill_view, skills_list
+from melete.tools.skills import HERE, LOADED, SkillTools, skill_manage, skill_search, skill_view, skills_list
 from tests.unit.skills.kept import keeper, put, text
 from tests.unit.tools.context import Context, call, output, within
 
@@ -94,12 +94,18 @@ def test_the_whole_text_and_the_files_beside_it_can_be_written(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"action": "patch", "old_string": "a", "new_string": "b"}, "was not read in this session"),
-        ({"action": "edit", "content": text("demo")}, "was not read in this session"),
-        ({"action": "delete"}, "was not read in this session"),
-        ({"action": "write_file", "file_path": "references/b.md", "file_content": "x"}, "was not read in this session"),
-        ({"action": "write_file", "file_path": "references/a.md", "file_content": "x"}, "was not read in this session"),
-        ({"action": "remove_file", "file_path": "references/a.md"}, "was not read in this session"),
+        ({"action": "patch", "old_string": "a", "new_string": "b"}, "was not read since this session was opened"),
+        ({"action": "edit", "content": text("demo")}, "was not read since this session was opened"),
+        ({"action": "delete"}, "was not read since this session was opened"),
+        (
+            {"action": "write_file", "file_path": "references/b.md", "file_content": "x"},
+            "was not read since this session was opened",
+        ),
+        (
+            {"action": "write_file", "file_path": "references/a.md", "file_content": "x"},
+            "was not read since this session was opened",
+        ),
+        ({"action": "remove_file", "file_path": "references/a.md"}, "was not read since this session was opened"),
         ({"action": "create", "content": " "}, "content is empty"),
         ({"action": "create", "content": text("demo")}, "there is a skill demo already"),
     ],

@@ -69,7 +69,8 @@ class _Chat:
 
     async def _talk(self, conversation: Conversation, images: tuple[Path, ...]) -> Options | None:
         """Talk in one session; return how to open the next, None to leave."""
-        talk = Talk(conversation, self._paint)
+        talk = Talk(conversation, self._paint, ask=self._ask)
+        self._keyboard.words = [*words("cli"), *_skill_words(conversation)]
         self._keyboard.interrupt = conversation.cancel
         conversation.waking.idle = self._keyboard.withdraw
         self._keyboard.sessions = partial(_ids, conversation.app)
@@ -110,6 +111,14 @@ class _Chat:
                 self._begun = ""
                 return line
             self._begun = f"{line[:-1]}\n"
+
+    async def _ask(self, question: str) -> str:
+        """The line that answers a question; empty where nobody wants to."""
+        try:
+            return await self._keyboard.line(question)
+        except (EOFError, LineCleared, LineWithdrawn):
+            out("\n")
+            return ""
 
     async def _woken(self, talk: Talk) -> bool:
         """Answer what background processes have said meanwhile; whether there was anything."""
@@ -160,6 +169,12 @@ class _Chat:
         else:
             if ended.stop == Stop.FAILED:
                 out(self._paint("dim", "/retry tries again.") + "\n")
+
+
+def _skill_words(conversation: Conversation) -> Sequence[str]:
+    """The skills of this session as they are called."""
+    skills = conversation.skills
+    return [f"/{one.name}" for one in skills.library.index(skills.here)[:OFFERED]] if skills.library else []
 
 
 def _calls_skill(conversation: Conversation, line: str) -> bool:

@@ -10,6 +10,7 @@ from melete.core.errors import UsageError
 from melete.surfaces.cli.cached import cache_text
 from melete.surfaces.cli.chat_files import FILES
 from melete.surfaces.cli.chat_past import PAST
+from melete.surfaces.cli.chat_skills import SKILLS
 from melete.surfaces.cli.output import one_line
 from melete.surfaces.cli.render import usage_text
 from melete.surfaces.cli.table import table
@@ -97,6 +98,7 @@ async def _yolo(talk: Talk, word: str) -> bool:
 HANDLERS: Mapping[str, Handler] = {
     **PAST,
     **FILES,
+    **SKILLS,
     "retry": _retry,
     "status": _status,
     "model": _model,

@@ -1,8 +1,8 @@
 """`melete check`: the guards as filters, for scripts, for measurement and for a person who wonders."""
 
 import sys
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, BinaryIO
 
 import click
 import msgspec
@@ -169,13 +169,17 @@ def skill(dir: str | None, as_json: bool, trust: str) -> int:
     if as_json:
         out(msgspec.json.encode(found).decode() + "\n")
         return 0
-    paint = Paint(sys.stdout, variables_here())
-    out(
-        f"{paint(COLOURS[found['verdict']], found['verdict'])}  {'allowed' if found['allowed'] else 'not allowed'} ({trust})\n"
-    )
+    out(skill_text(found, trust, Paint(sys.stdout, variables_here())))
+    return 0
+
+
+def skill_text(found: Mapping[str, Any], trust: str, paint: Paint) -> str:
+    """What the scan says of a skill of somebody who is trusted so, with its reasons."""
+    verdict, may = found["verdict"], "allowed" if found["allowed"] else "not allowed"
+    lines = [f"{paint(COLOURS[verdict], verdict)}  {may} ({trust})"]
     for each in found["findings"]:
         place = f"{each['file']}:{each['line']}" if each["line"] else each["file"]
-        out(f"  {each['severity']}  {visible(place)}  {each['rule']}: {visible(each['reason'])}\n")
+        lines.append(f"  {each['severity']}  {visible(place)}  {each['rule']}: {visible(each['reason'])}")
         if each["text"]:
-            out(f"      {visible(' '.join(each['text'].split()))}\n")
-    return 0
+            lines.append(f"      {visible(' '.join(each['text'].split()))}")
+    return "".join(f"{line}\n" for line in lines)

@@ -102,10 +102,10 @@ def schema(what: str) -> int:
 def edit() -> int:
     """Open config.yaml in your editor, and check it after."""
     home = home_here()
-    return _report(home, config_edit.edit(home, _editor(variables_here()), subprocess.call))
+    return _report(home, config_edit.edit(home, editor(variables_here()), subprocess.call))
 
 
-def _editor(variables: Mapping[str, str]) -> str:
+def editor(variables: Mapping[str, str]) -> str:
     """The editor that the variables name, else one that the system has; empty without any."""
     named = variables.get("VISUAL", "").strip() or variables.get("EDITOR", "").strip()
     return named or next((name for name in EDITORS if shutil.which(name, path=variables.get("PATH"))), "")

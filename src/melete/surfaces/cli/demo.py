@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import click
 import msgspec
 
-from melete.app.demo import PROMPT, Demo, DemoEnded, open_demo
+from melete.app.demo import AGAIN, PROMPT, SKILL, Demo, DemoEnded, open_demo
 from melete.app.service import prompt_message
 from melete.core.event import Event
 from melete.surfaces.cli.options import json_option, variables_here
@@ -29,7 +29,7 @@ STYLES = {"+": "green", "-": "red", "@": "cyan"}
 def demo(keep: str | None, as_json: bool) -> int:
     """Watch a small real job, scripted.
 
-    A bug is found and mended. Needs no key and no network.
+    A bug is found and mended, and comes back: what was learned is found again in another session. Needs no key and no network.
     """
     paint = Paint(sys.stdout, variables_here())
     with ExitStack() as stack:
@@ -46,7 +46,14 @@ async def _play(folder: Path, paint: Paint, *, kept: bool, as_json: bool, signal
         progress = Progress(paint, conversation.app.redact, verbose=False, streaming=True, write=out)
         show: Show = _print if as_json else progress.show
         ended = await run_watched(conversation, prompt_message(PROMPT), shows=[show])
-        verdict = await demo.verdict(ended)
+        first = await demo.verdict(ended)
+        if not as_json:
+            _come_back(paint)
+        async with demo.again() as second:
+            signals.stop = second.cancel
+            progress = Progress(paint, second.app.redact, verbose=False, streaming=True, write=out)
+            show = _print if as_json else progress.show
+            verdict = await demo.verdict(await run_watched(second, prompt_message(AGAIN), shows=[show]), first)
         if as_json:
             there = msgspec.structs.replace(verdict, log=verdict.log if kept else "")
             out(msgspec.json.encode(there).decode() + "\n")
@@ -67,16 +74,26 @@ def _introduce(demo: Demo, paint: Paint) -> None:
     out(f"{paint('cyan', '> you')}   {PROMPT}\n\n")
 
 
+def _come_back(paint: Paint) -> None:
+    out(f"\n{paint('bold', 'Another day')}\n")
+    out("The bug is back. This session knows nothing of the first one but the skill.\n\n")
+    out(f"{paint('cyan', '> you')}   {AGAIN}\n\n")
+
+
 def _conclude(demo: Demo, verdict: DemoEnded, paint: Paint, *, kept: bool) -> None:
     out("\n")
-    for line in demo.diff():
+    for line in (*demo.diff(), "", *demo.learned()):
         out(f"  {paint(STYLES.get(line[:1], 'dim'), visible(line))}\n")
     out("\n")
     if not verdict.ok:
         out(f"{paint('red', '✗')} It did not work: {one_line(verdict.problem)}\n")
     else:
         out(f"{paint('green', '✓')} The tests failed before and pass now: so says the log, not the model.\n")
-    out(f"  {verdict.calls_first} tool calls, {usage_text(verdict.usage)}; no money was spent.\n")
+        out(
+            f"{paint('green', '✓')} It took {verdict.calls_first} tool calls, and {verdict.calls_second} with the skill; "
+        )
+        out(f"the skill has {verdict.versions} versions, and both can be had back.\n")
+    out(f"  {usage_text(verdict.usage)}; no money was spent.\n")
     where = visible(verdict.log if kept else verdict.log.replace(str(demo.folder), "DIR"))
     out(
         f"  The log has {verdict.facts} facts"
@@ -88,6 +105,10 @@ def _conclude(demo: Demo, verdict: DemoEnded, paint: Paint, *, kept: bool) -> No
     out("\nWhat to try next:\n")
     for command, about in (
         (first, "read that session again" if kept else "keep the folder and its log"),
+        (
+            f"{home}melete skills why {SKILL}" if kept else "melete skills list",
+            "see where a skill came from" if kept else "see the skills that come with Melete",
+        ),
         ("melete doctor", "see whether everything is there for your own work"),
         ('melete run -m PROVIDER/NAME "What is in this folder?"', "ask a real model"),
     ):

@@ -55,13 +55,14 @@ class _Ended(Exception):
 class Keyboard:
     """The bridge between the two threads. `interrupt` is called on the loop's thread when Ctrl-C finds no line to clear.
 
-    `sessions` gives the ids that are offered where a session is to be named; it is awaited on the loop.
+    `words` are offered behind a slash. `sessions` gives the ids that are offered where a session is to be named; it is awaited
+    on the loop.
     """
 
     def __init__(self, words: Sequence[str] = ()) -> None:
         self.interrupt: Callable[[], object] = lambda: None
         self.sessions: Callable[[], Coroutine[Any, Any, Sequence[str]]] | None = None
-        self._words = words
+        self.words = words
         self._offered: Sequence[str] = ()
         self._requests: SimpleQueue[tuple[str, Answer] | None] = SimpleQueue()
         self._request: tuple[str, Answer] | None = None
@@ -237,7 +238,7 @@ class Keyboard:
 
     def _candidates(self, text: str) -> Sequence[str]:
         if text.startswith("/"):
-            return self._words
+            return self.words
         command = _typed.load()().split(maxsplit=1)[:1]
         if command and command[0] in NAMING and self.sessions and self._loop:
             found = asyncio.run_coroutine_threadsafe(self.sessions(), self._loop)

@@ -13,14 +13,15 @@ from melete.core.ports import Applied
 from melete.core.tool import ToolError
 from melete.surfaces.cli.completing import complete_skill
 from melete.surfaces.cli.options import settings
-from melete.surfaces.cli.output import err, is_terminal
+from melete.surfaces.cli.output import err, is_terminal, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.running import run_with_app
 
 if TYPE_CHECKING:
-    from melete.skills.manage import Keeper
+    from melete.app.skill_shelf import Keeper
 
 F = TypeVar("F", bound=Callable[..., Any])
+OWN = frozenset({"user", "agent", "bundled"})
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 VERDICTS = {"safe": "green", "caution": "yellow", "dangerous": "red"}
 
@@ -37,7 +38,8 @@ def with_skills(work: "Callable[[Melete, Keeper], Awaitable[int]]", *, wrong: ty
         try:
             return await work(app, here(app))
         except ToolError as error:
-            raise wrong(str(error), next=_known(error.fields)) from error
+            what = str(error).replace("with skill_search", "with: melete skills search")
+            raise wrong(what, next=_known(error.fields)) from error
 
     return run_with_app(settings(), body)
 
@@ -68,7 +70,12 @@ def agree(question: str, *, yes: bool, otherwise: str) -> None:
         raise click.Abort
 
 
-def diff_text(diff: str, paint: Paint) -> str:
-    """A unified diff as a person must see it, with colours where they show."""
-    lines = (f"{paint(STYLES[line[0]], line) if line[:1] in STYLES else line}\n" for line in escaped(diff).split("\n"))
-    return "".join(lines) if diff else ""
+def shown_text(text: str, owner: str) -> str:
+    """A text of a skill that belongs to this owner; in a stranger's all that hides or deceives is spelt out."""
+    return visible(text) if owner in OWN else escaped(text)
+
+
+def diff_text(diff: str, paint: Paint, *, owner: str) -> str:
+    """A unified diff of a skill as a person must see it, with colours where they show."""
+    lines = shown_text(diff, owner).split("\n") if diff else ()
+    return "".join(f"{paint(STYLES[line[0]], line) if line[:1] in STYLES else line}\n" for line in lines)

@@ -1,6 +1,5 @@
 """`melete sessions search`: what was said."""
 
-from contextlib import aclosing
 from typing import Any, Literal
 
 import click
@@ -8,14 +7,14 @@ import msgspec
 from msgspec import Struct
 
 from melete.app.wire import Melete
-from melete.core.errors import MeleteError, UsageError
+from melete.core.errors import UsageError
 from melete.core.session import Hit, Query, Which
+from melete.surfaces.cli.batch import answer_lines
 from melete.surfaces.cli.completing import complete_session
 from melete.surfaces.cli.hits_shown import found_in, hits_text, round_hit
 from melete.surfaces.cli.options import json_option, painter, settings
 from melete.surfaces.cli.output import err, out
 from melete.surfaces.cli.running import run_with_app
-from melete.surfaces.cli.stdin import stdin_lines
 from melete.surfaces.cli.which import Meant, listed, which_options
 
 EACH = 3
@@ -52,13 +51,6 @@ class Asked(Struct, frozen=True, kw_only=True):
             each=(EACH if text else 0) if self.each is None else self.each,
             limit=self.limit,
         )
-
-
-class Question(Struct, frozen=True, kw_only=True):
-    """A line of a batch."""
-
-    query: str
-    id: Any = None
 
 
 @click.command()
@@ -98,7 +90,13 @@ def search(query: tuple[str, ...], context: int, batch: bool, as_json: bool, **g
 
     async def work(app: Melete) -> int:
         if batch:
-            return await _batch(app, await asked.query(app))
+            filters = await asked.query(app)
+
+            async def answer(query: str) -> list[Any]:
+                found = await app.store.search(msgspec.structs.replace(filters, text=query))
+                return [{"session": hit.name or hit.session, "ref": hit.ref, "message": hit.seq} for hit in found]
+
+            return await answer_lines(answer, redact=app.redact)
         wanted = await asked.query(app, text)
         hits = await app.store.search(wanted)
         if as_json:
@@ -124,40 +122,3 @@ async def _row(app: Melete, hit: Hit, context: int) -> object:
         return hit
     before, after = await round_hit(app.store, hit, context)
     return {**msgspec.to_builtins(hit), "before": before, "after": after}
-
-
-# ---- many at once ----------------------------------------------------------------------------------------------------
-
-
-async def _batch(app: Melete, wanted: Query) -> int:
-    """Answer every line in order; the status says whether all could be."""
-    status = 0
-    async with aclosing(stdin_lines()) as lines:
-        async for line in lines:
-            if line.strip():
-                row = await _answer(app, wanted, line)
-                status |= "error" in row
-                out(app.redact(msgspec.json.encode(row).decode()) + "\n")
-    return status
-
-
-async def _answer(app: Melete, wanted: Query, line: bytes) -> dict[str, Any]:
-    try:
-        question = msgspec.json.decode(line, type=Question)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        return {"id": _id(line), "error": f'not a line of {{"id", "query"}}: {error}'}
-    try:
-        hits = await app.store.search(msgspec.structs.replace(wanted, text=question.query))
-    except MeleteError as error:
-        return {"id": question.id, "error": str(error)}
-    shown = [{"session": hit.name or hit.session, "ref": hit.ref, "message": hit.seq} for hit in hits]
-    return {"id": question.id, "hits": shown}
-
-
-def _id(line: bytes) -> Any:
-    """The id of a line that is wrong elsewhere, null where it has none."""
-    try:
-        row: Any = msgspec.json.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return row.get("id") if isinstance(row, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

@@ -13,7 +13,7 @@ COMMANDS = {
     "scan": "melete.surfaces.cli.skills_keep:scan",
     "history": "melete.surfaces.cli.skills_history:history",
     "diff": "melete.surfaces.cli.skills_history:diff",
-    "revert": "melete.surfaces.cli.skills_history:revert",
+    "revert": "melete.surfaces.cli.skills_history:revert_",
     "why": "melete.surfaces.cli.skills_history:why_",
     "stats": "melete.surfaces.cli.skills_list:stats_",
     "pin": "melete.surfaces.cli.skills_keep:pin_",

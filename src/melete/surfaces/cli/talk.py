@@ -11,11 +11,15 @@ from melete.surfaces.cli.paint import Paint
 
 
 class Talk:
-    """A session that is being talked in; `going` ends with a command that leaves it, `next` opens another one."""
+    """A session that is being talked in; `going` ends with a command that leaves it, `next` opens another one.
 
-    def __init__(self, conversation: Conversation, paint: Paint) -> None:
+    `ask` puts a question to the person and gives the line that they type.
+    """
+
+    def __init__(self, conversation: Conversation, paint: Paint, *, ask: Callable[[str], Awaitable[str]]) -> None:
         self.conversation = conversation
         self.paint = paint
+        self.ask = ask
         self.going = True
         self.next: Options | None = None
 
