@@ -49,3 +49,11 @@ def test_in_a_chat_a_command_stands_before_a_skill_of_its_name(tmp_path: Path) -
         chat.type("\x04")
         assert chat.end() == 0
         assert "Read it." in last(model)
+
+
+def test_what_comes_through_a_pipe_calls_no_skill(tmp_path: Path) -> None:
+    write("review", "Read $ARGUMENTS.\n")
+    with ScriptedModel([Say("Done."), Say("Done."), Say("Done.")]) as model:
+        for words, said in ((["Sum it up."], b"Thanks, @review"), (["-"], b"/review it"), ([], b"@review helps")):
+            assert melete("run", *words, model=model, stdin=said, cwd=tmp_path).returncode == 0
+            assert "Base directory" not in last(model)

@@ -6,25 +6,31 @@ are no longer open as expired, those of somebody who was not asked as refused, a
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from uuid import uuid4
 
 import msgspec
 from msgspec import Struct, structs
 
-from melete.agent import sealing
-from melete.agent.sealing import Sealed
 from melete.agent.smart import Smart
 from melete.core.errors import StoreError
 from melete.core.event import Answered, Asked, Question
 from melete.core.message import Origin, ToolCall, ToolResult
+from melete.core.plugin import Lazy
 from melete.core.policy import OWNED, UNJUDGED, Decision, Grant, Grants, Scope, Verdict, Whereabouts
 from melete.core.session import InboxMessage, Session
 from melete.core.tool import Act, Go, Refused, ToolContext
 from melete.security.reached import made_up
 from melete.security.taint import UNTRUSTED, harmless, sources
 from melete.security.visible import LONGEST, digest, measure, visible
+
+if TYPE_CHECKING:
+    from melete.agent.sealing import Ready, Sealed
+
+_look: "Lazy[Callable[..., Awaitable[Sealed]]]" = Lazy("melete.agent.sealing:look")
+_seal: "Lazy[Callable[..., Awaitable[Ready]]]" = Lazy("melete.agent.sealing:seal")
+_unseal: Lazy[Callable[..., Awaitable[None]]] = Lazy("melete.agent.sealing:unseal")
 
 log = logging.getLogger("melete.approvals")
 ONCE, SESSION, ALWAYS, DENY = "once", "session", "always", "deny"
@@ -127,7 +133,7 @@ class Case(Struct, frozen=True, kw_only=True):
 
     call: ToolCall
     verdict: Verdict
-    sealed: Sealed | None
+    sealed: "Sealed | None"
     detail: str
     digest: str
     bound: bool
@@ -176,14 +182,14 @@ class ApprovalGuard:
             return await self._offline(call, ctx, go)
         return self._heard(call, ctx, await go(call))
 
-    async def _run_sealed(self, call: ToolCall, ctx: ToolContext, go: Go, sealed: Sealed) -> ToolResult:
+    async def _run_sealed(self, call: ToolCall, ctx: ToolContext, go: Go, sealed: "Sealed") -> ToolResult:
         """Run what was approved, in a form that runs just that."""
-        ready = await sealing.seal(ctx.env, sealed, detached=getattr(ctx.arguments, "background", False))
+        ready = await _seal.load()(ctx.env, sealed, detached=getattr(ctx.arguments, "background", False))
         ctx.arguments = structs.replace(ctx.arguments, **{sealed.act.argument: ready.text})
         try:
             return await self._online(call, ctx, go)
         finally:
-            await sealing.unseal(ctx.env, ready)
+            await _unseal.load()(ctx.env, ready)
 
     async def _online(self, call: ToolCall, ctx: ToolContext, go: Go) -> ToolResult:
         """Run what was allowed, for which the network is open; what it leaves in the background keeps it until other work."""
@@ -251,7 +257,7 @@ class ApprovalGuard:
         reason = f"follows text from outside ({where}), which may have asked for it"
         return Verdict(verdict="ask", rule=AFTER_UNTRUSTED, reason=reason, sends=wants)
 
-    async def _decided(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> tuple[Decision, Sealed | None]:
+    async def _decided(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> "tuple[Decision, Sealed | None]":
         """Why the call may run, and what of it is to be sealed. Raises Refused."""
         if self._rules.mode == "off":
             if verdict.rule == UNJUDGED:
@@ -276,7 +282,7 @@ class ApprovalGuard:
 
     async def _case(self, call: ToolCall, ctx: ToolContext, verdict: Verdict) -> Case:
         act = _act(ctx)
-        sealed = await sealing.look(ctx.env, act) if act else None
+        sealed = await _look.load()(ctx.env, act) if act else None
         whole = (ctx.env.name, call.name, verdict.rule, _written(ctx))
         bound = sealed.bound if sealed else ()
         granted = bound is not None and not (act and _is_bare(act.command))
@@ -412,7 +418,7 @@ def _is_bare(command: str) -> bool:
     return all(word.rpartition("/")[2] in UNBOUND for word in command.split())
 
 
-def _shown(ctx: ToolContext, sealed: Sealed | None) -> str:
+def _shown(ctx: ToolContext, sealed: "Sealed | None") -> str:
     """Everything that a yes would cover, as a person can read it: arguments that are not the defaults, scripts, variables."""
     rows: list[str] = []
     for field in structs.fields(cast("type[Struct]", type(ctx.arguments))):

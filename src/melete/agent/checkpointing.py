@@ -6,9 +6,12 @@ from collections.abc import Callable
 from melete.core.errors import MeleteError
 from melete.core.event import Notice
 from melete.core.message import ToolCall, ToolResult
+from melete.core.plugin import Lazy
+from melete.core.policy import Verdict
 from melete.core.ports import Checkpoints
 from melete.core.tool import Go, ToolContext
-from melete.security.commands import judge_command
+
+_judged: Lazy[Callable[[str], Verdict]] = Lazy("melete.security.commands:judge_command")
 
 log = logging.getLogger("melete.checkpoints")
 
@@ -60,4 +63,4 @@ def may_change(ctx: ToolContext) -> bool:
     if ctx.tool.effect == "read":
         return False
     command = getattr(ctx.arguments, "command", "")
-    return not (isinstance(command, str) and command and judge_command(command).reads)
+    return not (isinstance(command, str) and command and _judged.load()(command).reads)

@@ -113,9 +113,12 @@ def may_ask(variable: Variable) -> bool:
 def stats(app: Melete, names: Collection[str] = ()) -> list[Use]:
     """How the skills were used, the most loaded first; only these where any are named."""
     found: dict[str, dict[str, Any]] = {}
+    lists: dict[str, Any] = {}
     for fact in app.ledger.read(kind="skill.exposure"):
+        mark = fact.get("list", "")
+        lists[mark] = fact.get("skills") or lists.get(mark, ())
         how = {"index": "listed", "retrieved": "suggested"}.get(fact["how"], "loaded")
-        for name, _, _, tokens in fact["skills"]:
+        for name, _, _, tokens in lists[mark]:
             row = found.setdefault(name, {})
             row[how] = row.get(how, 0) + 1
             if how == "loaded":

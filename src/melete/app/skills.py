@@ -31,6 +31,7 @@ from melete.core.session import Session
 from melete.core.skill import Here, Owner, Skill, SkillText
 from melete.core.tool import Tool, ToolError
 from melete.core.transcript import Transcript
+from melete.store import open_ledger
 
 if TYPE_CHECKING:
     from melete.skills.index import Block, Index
@@ -41,6 +42,7 @@ _keeper: "Lazy[Callable[..., Keeper]]" = Lazy("melete.skills.manage:Keeper")
 _rules: Lazy[Callable[..., Any]] = Lazy("melete.skills.manage:Rules")
 _versions: Lazy[Callable[..., Any]] = Lazy("melete.skills.versions:Versions")
 _blobs: Lazy[Callable[..., Any]] = Lazy("melete.skills.versions:Blobs")
+_digest: Lazy[Callable[[bytes], str]] = Lazy("melete.skills.versions:digest")
 _index: "Lazy[Callable[..., Index]]" = Lazy("melete.skills.index:Index")
 _one_line: Lazy[Callable[[str, int], str]] = Lazy("melete.skills.index:one_line")
 _words: Lazy[Callable[[str], Mapping[str, int]]] = Lazy("melete.skills.rank:words")
@@ -73,8 +75,10 @@ BEFORE = 1.0
 _NAME = r"[^\W_](?:[^\W_]|-){0,63}"
 _SLASHES = re.compile(rf"\s*((?:/{_NAME}(?=\s|$)\s*)+)")
 _AT = re.compile(rf"(?<![\w@./-])@({_NAME})(?![\w@/-]|\.\w)")
-_QUOTED = re.compile(r"^(```|~~~)(?s:.*?)^\1|^\s*>.*$|`[^`\n]*`", re.MULTILINE)
+_QUOTED = re.compile(r"\n\n<stdin>\n(?s:.*)\Z|^(```|~~~)(?s:.*?)^\1|^\s*>.*$|`[^`\n]*`", re.MULTILINE)
 """What somebody else wrote, or a program."""
+PIPED = "stdin"
+"""The surface of a prompt of which nothing was typed: it calls no skills."""
 _LISTED = re.compile(rf"^- ({_NAME}): ", re.MULTILINE)
 
 
@@ -118,9 +122,11 @@ def _open(app: Melete, project: str) -> "Keeper":
         refresh=given.refresh_on_call,
         keeps=not app.ephemeral,
     )
-    versions = _versions.load()(app.ledger, _blobs.load()(home.state / "blobs"), origin=bundled(loaded).origin)
+    # Whose a skill is counts in a session that stores nothing as well; nothing is written through the keeper there.
+    ledger = open_ledger(home.state, clock=app.clock) if app.ephemeral else app.ledger
+    versions = _versions.load()(ledger, _blobs.load()(home.state / "blobs"), origin=bundled(loaded).origin)
     return _keeper.load()(
-        shelves, state=home.state, ledger=app.ledger, disabled=given.disabled, versions=versions, rules=rules
+        shelves, state=home.state, ledger=ledger, disabled=given.disabled, versions=versions, rules=rules
     )
 
 
@@ -251,7 +257,8 @@ class Skills:
         if frames and listing:
             self._expose("index", listing.shown)
         called = dict.fromkeys(self._called, "")
-        for name, args in self.calls(prompt.text):
+        typed = prompt.by is None or prompt.by.surface != PIPED
+        for name, args in self.calls(prompt.text) if typed else ():
             called[name] = called.get(name) or args
         self._called = ()
         if len(called) > MOST_CALLED:
@@ -260,9 +267,9 @@ class Skills:
         added = [await self._loaded(self.library, name, args) for name, args in called.items()]
         if listing and listing.more:
             known = {*listed(state, frame), *called}
-            added += self._suggestions(self.library, prompt.text, known)
+            added += (Text(text=one) for one in self._suggestions(self.library, prompt.text, known))
             self._filling = self._app.group.create_task(self._fill(self.library))
-        return structs.replace(prompt, parts=(*prompt.parts, *(Text(text=one) for one in added))) if added else prompt
+        return structs.replace(prompt, parts=(*prompt.parts, *added)) if added else prompt
 
     def calls(self, text: str) -> Iterator[tuple[str, str]]:
         """The skills that a message calls for: `/name` at its beginning, one or several, and `@name` in the person's own words.
@@ -276,7 +283,7 @@ class Skills:
             if found[1] in there and self.library and self.library.get(found[1]).root != "project":
                 yield found[1], ""
 
-    async def _loaded(self, library: "Keeper", name: str, args: str) -> str:
+    async def _loaded(self, library: "Keeper", name: str, args: str) -> Text:
         try:
             text = await library.read(name, args=args)
         except ToolError as error:
@@ -284,7 +291,8 @@ class Skills:
         withheld = await _learned.load()(self.state, self._env, text)
         config = "\n".join(f"{key} = {value}" for key, value in text.config.items())
         rows = (f"{CALLED} {name}.]", _missing.load()(text.skill, text.missing), withheld, config, text.text)
-        return self._app.redact("\n".join(one for one in rows if one))
+        taint = "none" if text.skill.root in ("user", "bundled") else "tool"  # others' words are not the person's
+        return Text(text=self._app.redact("\n".join(one for one in rows if one)), taint=taint)
 
     def _suggestions(self, library: "Keeper", text: str, known: set[str]) -> Iterator[str]:
         """The lines that name what matches and was not named yet, where there is anything."""
@@ -316,7 +324,11 @@ class Skills:
         about = {"session": session.ref.id, "turn": session.transcript.seq}
         try:
             for how, rows in exposed:
-                await self._app.ledger.append("skill.exposure", {**about, "how": how, "skills": rows}, durable=False)
+                shown: dict[str, Any] = {"skills": rows}
+                if how == "index" and self.library:  # the same list in most sessions: told once
+                    mark = _digest.load()(repr(rows).encode())
+                    shown = {"list": mark} if self.library.has_listed(mark) else {"list": mark, **shown}
+                await self._app.ledger.append("skill.exposure", {**about, "how": how, **shown}, durable=False)
         except StoreError as error:  # what the run did is stored all the same
             log.warning("which skills were used was not noted: %s", error)
 

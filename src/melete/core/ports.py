@@ -103,7 +103,11 @@ class SkillLibrary(Protocol):
         ...
 
     def get(self, name: str) -> Skill:
-        """The skill of this name; raises ToolError that names the nearest ones."""
+        """The skill of this name or path; raises ToolError that names the nearest ones."""
+        ...
+
+    def about(self, category: str) -> str:
+        """What is said of a category, in one line; empty where nothing."""
         ...
 
     def __contains__(self, name: str) -> bool:

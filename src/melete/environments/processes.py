@@ -14,13 +14,15 @@ from typing import Any, Protocol
 import msgspec
 
 from melete.core.errors import EnvironmentFailure
+from melete.core.plugin import Lazy
 from melete.core.ports import Clock, Environment, ProcessInfo, RunningProcess
 from melete.core.tool import ToolError
 from melete.environments import left_over, tree
 from melete.environments.records import HERE, Record, Records, Status, boot, is_over, number_of, see, settled
 from melete.environments.rolling import RollingText
 from melete.environments.watching import Watch, plain, quoted
-from melete.security.network import brings
+
+_brings: Lazy[Callable[[str], bool]] = Lazy("melete.security.network:brings")
 
 log = logging.getLogger("melete.processes")
 MOST = 64
@@ -256,7 +258,7 @@ class Background:
     async def _tell(self, entry: _Entry, wake: Waker, text: str) -> None:
         over = not entry.running
         try:
-            message = await wake.tell(text, outside=brings(entry.record.command))
+            message = await wake.tell(text, outside=_brings.load()(entry.record.command))
         finally:
             entry.saying -= 1
         if over and entry.seen:

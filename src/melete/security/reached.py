@@ -55,7 +55,7 @@ def _texts(messages: Iterable[Message]) -> Iterable[tuple[str, str]]:
                 yield "web", part.content if part.name in _SHOWING else ""
             elif isinstance(part, ToolCall):
                 yield "model", unquote(_plain(part.arguments))
-            elif isinstance(part, Text) and (part.taint in UNTRUSTED or persons):
+            elif isinstance(part, Text) and (part.taint in UNTRUSTED or (persons and part.taint == "none")):
                 yield ("web" if part.taint in UNTRUSTED else "person"), part.text
             elif isinstance(part, Text) and message.role == "assistant":
                 yield "model", unquote(part.text)

@@ -5,7 +5,9 @@ Whoever changes anything here holds the lock of the home's skills.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 import msgspec
 from msgspec import Struct
@@ -82,17 +84,28 @@ class Edit:
         try:
             for path in self._paths:
                 self._compare([path])
-                done.append(path)
-                draft = self._drafts.pop(path, None)
-                if draft:
-                    draft.replace(self._folder / path)
-                else:
-                    (self._folder / path).unlink()
+                self._swap(path, self._drafts.pop(path, None), done)
         except (OSError, EditedError):
             for path in done:
                 self._back(path)
             self.drop()
             raise
+
+    def _swap(self, path: str, draft: Path | None, done: list[str]) -> None:
+        """Replace or remove one file; what was saved into the old one in this very moment is put back, and EditedError raised."""
+        place = self._folder / path
+        old = place.with_name(f".{place.name}.{token_hex(4)}.new")
+        with suppress(OSError):  # there is none, or the disk knows no second names: then what was compared counts
+            os.link(place, old)
+        done.append(path)
+        try:
+            draft.replace(place) if draft else place.unlink()
+            if old.exists() and old.read_bytes() != self._before.get(path):
+                old.replace(place)
+                done.remove(path)
+                raise EditedError(path)
+        finally:
+            old.unlink(missing_ok=True)
 
     def drop(self) -> None:
         """Remove what was prepared."""

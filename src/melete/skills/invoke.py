@@ -10,6 +10,8 @@ from melete.core.skill import Option, Skill, Variable
 PLACES: Final = ("{base_dir}", "${SKILL_DIR}", "${HERMES_SKILL_DIR}")
 """What stands for the skill's own folder."""
 ALL: Final = "$ARGUMENTS"
+MOST: Final = 1_000_000
+"""Characters that arguments may come to in all their places together; what would be more stands at the end, once."""
 FOREIGN: Final = frozenset({"hub", "project", "external"})
 """Roots of skills that others wrote."""
 _ONE = re.compile(r"(?<!\w)'[^'\n]*'|(?<![\\$\w])\$([1-9])(?!\w)")
@@ -24,10 +26,12 @@ def invoked(text: str, *, base: str, args: str = "") -> str:
     for place in PLACES:
         text = text.replace(place, base)
     args = args.strip()
-    if ALL in text:
+    places = text.count(ALL) or len(_ONE.findall(text))
+    if ALL in text and places * len(args) <= MOST:
         text = text.replace(ALL, args)
     elif args:
-        filled = _ONE.sub(lambda found: _numbered(found, words(args)), text)
+        given = words(args) if places * len(args) <= MOST else ()
+        filled = _ONE.sub(lambda found: _numbered(found, given), text)
         text = filled if filled != text else f"{text.rstrip()}\n\nARGUMENTS: {args}\n"
     return f"Base directory of this skill: {base}\n\n{text}"
 

@@ -6,6 +6,7 @@ loaded from the disk again that has not changed there.
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, overload
 
@@ -15,7 +16,7 @@ from melete.core.skill import Here, Problem, Skill, fits
 from melete.core.tool import ToolError
 from melete.security.paths import PathRefusedError, resolve
 from melete.skills.catalogue import Catalogue, Row, Stock, read_file
-from melete.skills.folders import ORDER, Shelf, shelves
+from melete.skills.folders import FILE, ORDER, Shelf, shelves
 from melete.skills.standing import UNKNOWN, Standings
 
 if TYPE_CHECKING:
@@ -25,10 +26,12 @@ _spelled: Lazy[Callable[[str], str]] = Lazy("melete.skills.format:spelled")
 _near: Lazy[Callable[..., list[str]]] = Lazy("difflib:get_close_matches")
 _search: "Lazy[type[Search]]" = Lazy("melete.skills.rank:Search")
 
+ABOUT: Final = "DESCRIPTION.md"
 LONGEST_PART: Final = 1_048_576
 MOST_PARTS: Final = 500
 KEPT: Final = 64
-HIDDEN = {"archived": "it is archived", "quarantined": "it is in quarantine until a person has looked at it"}
+PACKAGED: Final = Path(__file__).with_name("bundled")
+LONGEST_ABOUT: Final = 200
 
 _Place = tuple[Stock, Row]
 
@@ -88,10 +91,11 @@ class Library:
         return self._problems
 
     def get(self, name: str) -> Skill:
-        """The skill of this name, its category before it or not; raises ToolError that names the nearest ones."""
+        """The skill of this name, its category before it or not, or of this path; raises ToolError that names the nearest ones."""
         self._ready()
-        if name in self._places:
-            return self._skill(name)
+        placed = name if name in self._places else self._name_in(name.rstrip("/").removesuffix(f"/{FILE}"))
+        if placed:
+            return self._skill(placed)
         category, _, last = name.strip("/").rpartition("/")
         spelled = _spelled.load()(last)
         for one in (last, spelled):
@@ -106,6 +110,19 @@ class Library:
     def __contains__(self, name: str) -> bool:
         self._ready()
         return name in self._places
+
+    def about(self, category: str) -> str:
+        """What the person, or Melete, says of a category in its DESCRIPTION.md, in one line; empty where nothing."""
+        own = [stock.shelf.path for stock in self._catalogue.stocks if stock.shelf.kind in ("user", "bundled")]
+        for root in (*own, PACKAGED):
+            with suppress(OSError, PathRefusedError):  # the next one may say something
+                data, _ = read_file(resolve(str(root), f"{category}/{ABOUT}"), most=LONGEST_PART)
+                return " ".join(data.decode("utf-8", "replace").split())[:LONGEST_ABOUT]
+        return ""
+
+    def has_listed(self, mark: str) -> bool:
+        """Whether the ledger tells of a list with this digest."""
+        return mark in self._standings.lists()
 
     # ---- what is in it
 
@@ -192,7 +209,7 @@ class Library:
         for stock in self._catalogue.stocks:
             root = stock.shelf.path
             row = stock.rows.get("" if folder == root else folder.removeprefix(f"{root}/"))
-            if row is not None and self._places.get(row.name, (None, None))[1] is row:
+            if row is not None and self._places.get(row.name) == (stock, row):
                 return row.name
         return ""
 
@@ -245,9 +262,8 @@ class Library:
         if row.name in self._disabled:
             return "it is disabled in the settings"
         found = self._standings.of(stock.shelf.kind, row.name)
-        if found is None:
-            return ""
-        return HIDDEN["quarantined"] if found.trust == 0 else HIDDEN.get(found.state, "")
+        kept = found is not None and (found.trust == 0 or found.state == "quarantined")
+        return "it is in quarantine until a person has looked at it" if kept else ""
 
     def _precedence(self, place: _Place) -> tuple[int, int, str]:
         stock, row = place

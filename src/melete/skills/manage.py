@@ -109,11 +109,11 @@ class Keeper(Library):
         if self._rules.refresh:
             self.refresh()
         skill = self.get(name)
-        tree, made = await self._seen(skill)
+        tree = await self._seen(skill)
         part, base = _inside(part) if part else MAIN, folder_of(skill, self._rules.cwd)
         if part not in tree:
             raise ToolError(f"{name} has no file {part!r}", files=_listed(tree))
-        if why := await self._refused(skill, tree, made):
+        if why := await self._refused(skill, tree):
             raise ToolError(f"{name} is not loaded: {why}")
         try:
             text = tree[part].decode()
@@ -126,41 +126,42 @@ class Keeper(Library):
             skill=skill,
             part=part,
             text=text,
-            version=made.version,
+            version=version_of_tree(tree),
             base=base,
             files=_listed(tree),
             missing=missing,
             config={one.key: value_of(one, skill, self._rules.config) for one in skill.options},
         )
 
-    async def _seen(self, skill: Skill) -> tuple[Tree, Version]:
-        """A skill's files and their version; one that is new is stored while no other process changes anything."""
+    async def _seen(self, skill: Skill) -> Tree:
+        """A skill's files; a version that is new is stored while no other process changes anything."""
         folder, known = Path(skill.folder), self._standings.of(skill.root, skill.name)
         tree = await asyncio.to_thread(tree_of, folder)
-        version = version_of_tree(tree)
-        settled = known is not None and known.version == version
-        settled &= skill.owner not in ("user", "bundled") or self.versions.is_packaged(skill, version)
+        settled = known is not None and known.version == version_of_tree(tree)
         if settled or skill.root in NOT_KEPT or not self._rules.keeps:
-            return tree, Version(skill=skill.name, version=version, author=skill.owner)
+            return tree
         async with alone(self._rules.lock):
             tree = await asyncio.to_thread(tree_of, folder)
-            return tree, await self.versions.notice(skill, tree)
+            if MAIN in tree:
+                await self.versions.notice(skill, tree)
+        self.refresh()
+        return tree
 
-    async def _refused(self, skill: Skill, tree: Tree, made: Version) -> str:
+    async def _refused(self, skill: Skill, tree: Tree) -> str:
         """Why a skill may not be loaded as it is now; each version is scanned once.
 
         What lies among the person's skills, or Melete's, and did not come there through Melete is scanned as external ones are.
         """
         owner, accepted = skill.owner, self._rules.accepted(skill.name) if skill.root == "hub" else ""
-        if strayed := owner in ("user", "bundled") and (made.author, made.reason) == ("user", FOUND):
-            told = [one.version for one in self.versions.history(skill.name) if one.reason != FOUND]
-            owner, accepted = "external", told[-1] if told else ""
+        known = self._standings.of(skill.root, skill.name)
+        told = known is not None and known.version == version_of_tree(tree) and not known.found
+        if strayed := owner in ("user", "bundled") and not told:
+            made = [one.version for one in self.versions.history(skill.name) if one.reason != FOUND]
+            owner, accepted = "external", made[-1] if made else ""
         before = self.versions.tree(self.versions.find(skill.name, accepted)) if accepted else {}
         why = await asyncio.to_thread(self._scans.why, tree, owner, before=before)
-        if not (why and strayed):
-            return why
-        agreed = any(row["skill"] == skill.name and row["number"] > made.number for row in self.versions.facts(STATE))
-        return "" if agreed else f"{why}. A person who has read it agrees to it with: melete skills pin {skill.name}"
+        agrees = f". A person who has read it agrees to it with: melete skills pin {skill.name}"
+        return f"{why}{agrees}" if why and strayed else why
 
     async def check(self, change: Change) -> Applied:
         """What `apply` would say, without doing it."""
@@ -194,6 +195,10 @@ class Keeper(Library):
             elif before:
                 raise ToolError(
                     f"{folder} holds a skill that was written since {name} was archived: move it away first"
+                )
+            if skill and not version and not head.parent:
+                raise ToolError(
+                    f"nothing lies before {head.version} of {name}; name one of: melete skills history {name}"
                 )
             wanted = self.versions.find(name, version or (head.parent if skill else head.version))
             made = structs.replace(

@@ -14,8 +14,9 @@ from msgspec import Struct
 from melete.core.ports import Ledger
 from melete.core.skill import Owner, Root, Skill, State
 from melete.skills.catalogue import write
+from melete.skills.versions import FOUND
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 SAVE_EVERY: Final = 64
 """Facts that may have to be folded again at the next start."""
 DEFAULTS: Final[Mapping[Root, tuple[Owner, int]]] = {
@@ -34,7 +35,7 @@ TRIAL: Final = 2
 
 
 class Standing(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is recorded of a skill; empty and -1 where nothing is."""
+    """What is recorded of a skill; empty and -1 where nothing is. One that is `found` nobody has announced or agreed to."""
 
     owner: Owner | None = None
     trust: int = -1
@@ -42,6 +43,7 @@ class Standing(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pinned: bool = False
     version: str = ""
     since: str = ""
+    found: bool = False
 
 
 class Use(Struct, frozen=True, kw_only=True, array_like=True):
@@ -57,6 +59,7 @@ class _Fold(Struct, kw_only=True):
     at: str = ""
     standings: dict[str, Standing] = {}
     uses: dict[str, Use] = {}
+    lists: set[str] = set()
 
 
 _fold = msgspec.msgpack.Decoder(_Fold)
@@ -93,10 +96,14 @@ class Standings:
         return told
 
     def of(self, root: Root, name: str) -> Standing | None:
-        """What is recorded of the skill of this name on a shelf of this kind."""
+        """What is recorded of the skill of this name on a shelf of this kind.
+
+        Nothing where it was archived: it has left its place, and what lies there now is another one.
+        """
         if not self._fold.standings:
             return None
-        return self._fold.standings.get(f"{root}:{name}") or self._fold.standings.get(f":{name}")
+        found = self._fold.standings.get(f"{root}:{name}") or self._fold.standings.get(f":{name}")
+        return None if found and found.state == "archived" else found
 
     def names(self) -> Set[str]:
         """The names of which anything is recorded but their use."""
@@ -109,6 +116,10 @@ class Standings:
     def used(self) -> Mapping[str, Use]:
         """The names that were ever loaded."""
         return self._fold.uses
+
+    def lists(self) -> Set[str]:
+        """The digests of the lists that sessions have had in their prompt."""
+        return self._fold.lists
 
     def judged(self, skill: Skill, root: Root, folder: str) -> Skill:
         """The skill as it counts here: with its place, owner, trust and state."""
@@ -142,6 +153,7 @@ class Standings:
             pinned=self._fold.standings.get(key, UNKNOWN).pinned,
             version=str(fact.get("version", "")),
             since=str(fact.get("at", "")),
+            found=(fact.get("author"), fact.get("reason")) == ("user", FOUND),
         )
 
     def _skill_state(self, fact: Mapping[str, Any]) -> None:
@@ -149,7 +161,7 @@ class Standings:
         keys = [f"{root}:{name}" for root in DEFAULTS if f"{root}:{name}" in self._fold.standings] or [f":{name}"]
         if owner in ROOTS:
             keys = [f"{ROOTS[str(owner)]}:{name}"]
-        said: dict[str, Any] = {
+        said: dict[str, Any] = {"found": False} | {
             key: value
             for key, value in (
                 ("owner", owner if owner in ROOTS else None),
@@ -163,6 +175,8 @@ class Standings:
             self._fold.standings[key] = msgspec.structs.replace(self._fold.standings.get(key, UNKNOWN), **said)
 
     def _skill_exposure(self, fact: Mapping[str, Any]) -> None:
+        if mark := fact.get("list"):
+            self._fold.lists.add(str(mark))
         if fact.get("how") == "loaded":
             for name, *_ in fact.get("skills", ()):
                 self._fold.uses[name] = Use(loads=self.use(name).loads + 1, last=str(fact.get("at", "")))

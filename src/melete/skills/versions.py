@@ -31,8 +31,6 @@ STATE: Final = "skill.state"
 FOUND: Final = "found on the disk"
 """The reason of a version that nobody announced."""
 LENGTH: Final = 16
-PACKAGED: Final = 4
-"""The trust of what came with Melete and nobody has changed."""
 DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 MOST_FILES: Final = 500
 MOST_BYTES: Final = 16_000_000
@@ -175,6 +173,7 @@ class Versions:
         self._origin = origin
         self._read = 0
         self._of: dict[str, list[Version]] = {}
+        self._archived: set[str] = set()
 
     def history(self, skill: str) -> Sequence[Version]:
         """All versions of a skill, the first one first."""
@@ -183,6 +182,9 @@ class Versions:
             if row["kind"] == VERSION:
                 made = msgspec.convert(row, Version)
                 self._of.setdefault(made.skill, []).append(made)
+                self._archived.discard(made.skill)
+            elif row["kind"] == STATE and row.get("state") == "archived":
+                self._archived.add(row["skill"])
         return tuple(self._of.get(skill, ()))
 
     def head(self, skill: str) -> Version | None:
@@ -213,6 +215,8 @@ class Versions:
         version, parent = version_of(files), head.version if head else ""
         if head and parent == version:  # another process was first
             parent = head.parent
+        elif made.reason == FOUND and made.skill in self._archived:  # another skill under the name of that one
+            parent = ""
         made = structs.replace(made, version=version, parent=parent, files=files)
         fields = msgspec.to_builtins(made)
         await self._ledger.append(
@@ -235,12 +239,8 @@ class Versions:
         """All facts of a kind, the first one first."""
         return self._ledger.read(kind=kind)
 
-    def is_packaged(self, skill: Skill, version: str) -> bool:
-        """Whether a bundled skill is as it was put there, and has no other history that this would be news to."""
-        return skill.root == "bundled" and version == self._origin(skill.name) and skill.trust == PACKAGED
-
-    async def notice(self, skill: Skill, tree: Tree, *, stored: bool = True) -> Version:
-        """The version that a skill's files on the disk are, `stored` if they are new: then somebody has edited them.
+    async def notice(self, skill: Skill, tree: Tree) -> Version:
+        """The version that a skill's files on the disk are, stored if they are new: then somebody has edited them.
 
         What lies in a folder that is read only gets no history here. Raises StorageError.
         """
@@ -254,7 +254,7 @@ class Versions:
             skill=skill.name, version=version, author=author, owner=skill.owner, trust=skill.trust, state=skill.state,
             reason=FOUND,
         )  # fmt: skip
-        return made if skill.root in NOT_KEPT or not stored else await self.record(made, tree)
+        return made if skill.root in NOT_KEPT else await self.record(made, tree)
 
     def diff(self, skill: str, *, old: str = "", new: str = "") -> str:
         """What changed between two versions, the last two where none is named; raises ToolError, StorageError."""

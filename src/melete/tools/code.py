@@ -7,7 +7,7 @@ is data from a stranger: a frame that is none ends it, and a call passes the sam
 import asyncio
 import contextlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,17 @@ import msgspec
 from msgspec import Struct, structs
 
 from melete.core.errors import EnvironmentFailure
+from melete.core.plugin import Lazy
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.ports import RunningProcess
 from melete.core.tool import Output, Tool, ToolContext, ToolError, tool
-from melete.security.commands import judge_code
-from melete.security.network import code_reaches
 from melete.tools.exits import HINTS, exit_code
 from melete.tools.group import Group
 from melete.tools.shell import shell_of
 from melete.tools.text import clean_output
+
+_judged: Lazy[Callable[..., Verdict]] = Lazy("melete.security.commands:judge_code")
+_reaches: Lazy[Callable[[str], bool]] = Lazy("melete.security.network:code_reaches")
 
 SECONDS = 300
 CALLS = 50
@@ -41,9 +43,9 @@ NOT_FOUND = (126, 127)
 
 
 def _judge(arguments: Any, where: Whereabouts) -> Verdict:
-    """Shell commands in the code are judged as `terminal` judges them; what Python does by itself is not seen."""
-    verdict = judge_code(arguments.code, contained=where.contained)
-    return structs.replace(verdict, sends=verdict.verdict == "allow" and code_reaches(arguments.code))
+    """Commands that the code runs are judged as those of `terminal`, and so is what it does to files by itself."""
+    verdict = _judged.load()(arguments.code, contained=where.contained)
+    return structs.replace(verdict, sends=verdict.verdict == "allow" and _reaches.load()(arguments.code))
 
 
 @tool(effect="outside", limit=100_000, deadline=SECONDS + 60, enclosed=True, judge=_judge)
@@ -70,7 +72,7 @@ async def execute_code(ctx: ToolContext, *, code: str) -> Output:
     finally:
         if program.code is None:
             await process.kill()
-    return structs.replace(_result(program, late=late), taint="web" if code_reaches(code) else "tool")
+    return structs.replace(_result(program, late=late), taint="web" if _reaches.load()(code) else "tool")
 
 
 def _result(program: "Program", *, late: bool) -> Output:

@@ -2,6 +2,7 @@
 
 import ast
 import asyncio
+from collections.abc import Callable
 from textwrap import dedent
 from typing import Any, Literal
 
@@ -9,12 +10,18 @@ from msgspec import structs
 
 from melete.core.errors import EnvironmentFailure
 from melete.core.message import Taint
+from melete.core.plugin import Lazy
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.ports import ProcessInfo
 from melete.core.tool import Output, ToolContext, ToolError, tool
-from melete.security.commands import UNDECIDED, judge_code, judge_command
-from melete.security.network import brings, code_reaches, reaches
 from melete.tools.text import clean_output
+
+_judged: Lazy[Callable[..., Verdict]] = Lazy("melete.security.commands:judge_command")
+_code_judged: Lazy[Callable[..., Verdict]] = Lazy("melete.security.commands:judge_code")
+_undecided: Lazy[str] = Lazy("melete.security.commands:UNDECIDED")
+_reaches: Lazy[Callable[[str], bool]] = Lazy("melete.security.network:reaches")
+_code_reaches: Lazy[Callable[[str], bool]] = Lazy("melete.security.network:code_reaches")
+_brings: Lazy[Callable[[str], bool]] = Lazy("melete.security.network:brings")
 
 LONGEST = 600
 WRITE_SECONDS = 10
@@ -30,13 +37,13 @@ def _judge(arguments: Any, where: Whereabouts) -> Verdict:
 
 
 def _judge_text(data: str, where: Whereabouts) -> Verdict:
-    found = [judge_command(data, cwd=where.cwd, home=where.home, own=where.own, contained=where.contained)]
+    found = [_judged.load()(data, cwd=where.cwd, home=where.home, own=where.own, contained=where.contained)]
     for language in ("python", "node"):  # the commands in any other language are found as in that of node
-        code = judge_code(data, language=language, contained=where.contained)
-        if code.rule != UNDECIDED or _is_python(data):
+        code = _code_judged.load()(data, language=language, contained=where.contained)
+        if code.rule != _undecided.load() or _is_python(data):
             found.append(code)
     verdict = max(found, key=lambda one: GRAVITY.index(one.verdict))
-    sends = verdict.verdict == "allow" and (reaches(data) or code_reaches(data))
+    sends = verdict.verdict == "allow" and (_reaches.load()(data) or _code_reaches.load()(data))
     return structs.replace(verdict, reads=False, sends=sends)
 
 
@@ -50,7 +57,7 @@ def _is_python(text: str) -> bool:
 
 def taint_of_command(command: str) -> Taint:
     """Where the output of a command comes from: from outside if it prints what a network brings."""
-    return "web" if brings(command) else "tool"
+    return "web" if _brings.load()(command) else "tool"
 
 
 @tool(effect="outside", limit=100_000, deadline=LONGEST + 60, enclosed=True, judge=_judge)
@@ -105,7 +112,7 @@ async def _feed(ctx: ToolContext, action: str, name: str, data: str) -> dict[str
                 "end it by an empty submit, then send the line whole"
             )
     lines[name] = "".join(filter(str.isprintable, text.replace("\\\n", "").rpartition("\n")[2]))
-    if brings(text) or code_reaches(text):
+    if _brings.load()(text) or _code_reaches.load()(text):
         ctx.state.setdefault("bringing", set[str]()).add(name)
     try:
         async with asyncio.timeout(WRITE_SECONDS):

@@ -37,15 +37,20 @@ PLATFORMS: Mapping[str, Literal["linux", "macos", "windows"]] = {"darwin": "maco
 @tool(parallel=True, limit=30_000)
 async def skills_list(ctx: ToolContext, *, category: str = "") -> dict[str, Any]:
     """List the skills that fit here, or those of one category."""
-    fitting = _library(ctx).index(_here(ctx))
-    chosen = [skill for skill in fitting if not category or within(skill.category, category)]
+    library = _library(ctx)
+    fitting = library.index(_here(ctx))
+    chosen = [skill for skill in fitting if within(skill.category, category)]
     shown = sorted(chosen[:MOST], key=lambda skill: (skill.category, skill.name))
     result: dict[str, Any] = {
         "success": True,
         "skills": [_row(skill) for skill in shown],
-        "categories": sorted({skill.category for skill in fitting if skill.category}),
+        "categories": sorted({row["category"] for row in map(_row, fitting) if row["category"]}),
         "hint": "skill_view loads one",
     }
+    if about := {
+        name: told for name in result["categories"] if within(name, category) and (told := library.about(name))
+    }:
+        result["about"] = about
     if len(chosen) > len(shown):
         result |= {"more": len(chosen) - len(shown), "hint": "skill_search finds the others; skill_view loads one"}
     return result
@@ -68,8 +73,15 @@ async def skill_search(ctx: ToolContext, *, query: str, limit: int = 5) -> dict[
 
 
 @tool(parallel=True, limit=130_000)
-async def skill_view(ctx: ToolContext, *, name: str, file_path: str = "", args: str = "") -> dict[str, Any]:
-    """Load a skill, or another of its files; args fill its placeholders."""
+async def skill_view(
+    ctx: ToolContext,
+    *,
+    name: str,
+    file_path: str = "",
+    args: str = "",
+    task_id: str = "",  # noqa: ARG001 - as models know this tool elsewhere
+) -> dict[str, Any]:
+    """Load a skill by name or path, or another of its files; args fill its placeholders."""
     text = await _library(ctx).read(name, file_path, args=args)
     withheld = await learned(ctx.state, ctx.env, text)
     skill = text.skill
@@ -175,12 +187,14 @@ def _here(ctx: ToolContext) -> Here:
 
 
 def _row(skill: Skill) -> dict[str, Any]:
+    if skill.root == "project":  # its own words come in when it is loaded, and scanned
+        return {"name": skill.name, "description": "skill_view tells", "category": ""}
     return {"name": skill.name, "description": skill.description, "category": skill.category}
 
 
 def within(category: str, wanted: str) -> bool:
-    """Whether a category is the wanted one or lies below it."""
-    return category == wanted or category.startswith(f"{wanted.rstrip('/')}/")
+    """Whether a category is the wanted one or lies below it; all do below none."""
+    return not wanted or category == wanted or category.startswith(f"{wanted.rstrip('/')}/")
 
 
 def _need(value: str, name: str) -> str:

@@ -1,21 +1,23 @@
 """`terminal`: shell commands, and the group that it forms with `process`."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from msgspec import structs
 
+from melete.core.plugin import Lazy
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.tool import Act, Output, ToolContext, ToolError, tool
-from melete.security.commands import judge_command
-from melete.security.network import reaches
 from melete.tools.exits import HINTS, exit_code
 from melete.tools.group import Group
 from melete.tools.process import process, taint_of_command
 from melete.tools.shell import Ran, shell_of
 from melete.tools.text import clean_output
+
+_judged: Lazy[Callable[..., Verdict]] = Lazy("melete.security.commands:judge_command")
+_reaches: Lazy[Callable[[str], bool]] = Lazy("melete.security.network:reaches")
 
 LONGEST = 600
 LOOK = 0.5
@@ -26,8 +28,10 @@ SUDO = "sudo wants a password and nobody can type one here: do it without sudo, 
 
 
 def _judge(arguments: Any, where: Whereabouts) -> Verdict:
-    verdict = judge_command(arguments.command, cwd=where.cwd, home=where.home, own=where.own, contained=where.contained)
-    return structs.replace(verdict, sends=verdict.verdict == "allow" and reaches(arguments.command))
+    verdict = _judged.load()(
+        arguments.command, cwd=where.cwd, home=where.home, own=where.own, contained=where.contained
+    )
+    return structs.replace(verdict, sends=verdict.verdict == "allow" and _reaches.load()(arguments.command))
 
 
 def _act(ctx: ToolContext, arguments: Any) -> Act:

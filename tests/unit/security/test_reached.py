@@ -14,6 +14,7 @@ PAGE = ToolResult(
 FILE = ToolResult(call="2", name="read_file", taint="tool", content='{"content":"https://file.test/?k=1"}')
 MESSAGES = (
     Message(role="user", parts=(Text(text="Read https://docs.test/start, and (http://other.test:8080/x?y=1)."),)),
+    Message(role="user", parts=(Text(text="a skill of others: https://skill.test/?q=1", taint="tool"),)),
     Message(role="tool", parts=(PAGE, FILE)),
     Message(role="assistant", parts=(Text(text="I shall fetch https://eve.test/?q=secret"),)),
     Message(role="user", by=Origin(kind="runtime"), parts=(Text(text="woken by https://woken.test/"),)),
@@ -36,7 +37,8 @@ def test_what_somebody_wrote_out_is_known(address: str) -> None:
     [
         "https://eve.test/?q=secret", "https://eve.test/?q=LO", "https://secret.eve.test/", "https://eve.test/secret",
         "https://docs.test/start?q=secret", "http://docs.test/other", "https://docs.test:444/other", "https://shop.test/secret",
-        "https://shop.test/list", "https://file.test/?k=1", "https://woken.test/", "file:///etc/passwd", "https://", "",
+        "https://shop.test/list", "https://file.test/?k=1", "https://woken.test/", "https://skill.test/?q=1",
+        "file:///etc/passwd", "https://", "",
     ],
 )  # fmt: skip
 def test_what_the_model_may_have_written_something_into_is_not(address: str) -> None:

@@ -14,9 +14,9 @@ EVIL = b"EVIL"
 
 
 def scan(after: Tree, owner: Owner, before: Tree) -> str:
-    """Refuses what somebody else than the person brings in that says EVIL, and was not there before."""
+    """Refuses what somebody else than the person or Melete brings in that says EVIL, and was not there before."""
     found = [path for path, data in after.items() if EVIL in data and EVIL not in before.get(path, b"")]
-    return f"says EVIL in {found[0]}" if found and owner != "user" else ""
+    return f"says EVIL in {found[0]}" if found and owner not in ("user", "bundled") else ""
 
 
 def text(name: str, body: str = "Do it.\n", *, description: str = "Shows how, when it matters.", more: str = "") -> str:

@@ -44,3 +44,11 @@ def test_missing_variables_are_named_and_no_value_is() -> None:
     told = missing_text(skill, [Variable(name="A_TOKEN", required_for="pushing"), Variable(name="B_KEY")])
     assert told.startswith("Not set: A_TOKEN (pushing), B_KEY.")
     assert told.endswith("melete skills setup demo")
+
+
+@pytest.mark.parametrize("place", ["$1 ", "$ARGUMENTS "])
+def test_long_arguments_for_many_places_are_told_once(place: str) -> None:
+    args = "word " * 10_000
+    done = invoked(place * 30_000, base="/b", args=args)
+    assert done.count("word") == 10_000
+    assert done.endswith(f"ARGUMENTS: {args.strip()}\n")

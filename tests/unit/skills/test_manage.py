@@ -228,6 +228,39 @@ def test_deleting_archives_and_can_be_taken_back(tmp_path: Path) -> None:
     assert made(keeper(tmp_path)), "the name is free again"
 
 
+def test_what_a_person_puts_in_the_place_of_an_archived_one_is_theirs(tmp_path: Path) -> None:
+    kept = keeper(tmp_path)
+    version = made(kept)
+    assert change(kept, "demo", {"SKILL.md": None}, base=version).ok
+    put(tmp_path, "user/demo/SKILL.md", text("demo", "Mine.\n"))
+    kept.refresh()
+    skill = kept.get("demo")
+    assert (skill.owner, skill.trust, skill.state) == ("user", 4, "active")
+    assert body(kept) == "Mine.\n"
+    assert [(one.author, one.parent) for one in kept.versions.history("demo")] == [("agent", ""), ("user", "")]
+    with pytest.raises(ToolError, match="nothing lies before"):
+        run(kept.revert("demo"))
+    run(kept.revert("demo", version))
+    assert body(kept) == "one\ntwo\nthree\n"
+
+
+def test_a_known_version_is_loaded_without_reading_its_history(tmp_path: Path) -> None:
+    made(keeper(tmp_path))
+    asked: list[int] = []
+    kept = keeper(tmp_path)
+    kept.refresh()
+    ledger = kept.versions._ledger
+
+    class Watched:
+        def read(self, **given: Any) -> Any:
+            asked.append(given.get("after", 0))
+            return ledger.read(**given)
+
+    kept.versions._ledger = Watched()  # type: ignore[assignment]
+    run(kept.read("demo"))
+    assert asked == []
+
+
 def test_a_text_that_changed_is_scanned_before_it_is_loaded(tmp_path: Path) -> None:
     path = put(tmp_path, "hub/theirs/SKILL.md", text("theirs"))
     kept = keeper(tmp_path)

@@ -13,6 +13,7 @@ import msgspec
 
 from melete.app.service import Conversation, exit_code, open_conversation, prompt_message
 from melete.app.settings import Loaded
+from melete.app.skills import PIPED
 from melete.core.errors import UsageError
 from melete.core.event import Event, Notice, Retried, RunEnded, Stop
 from melete.core.message import Message
@@ -48,7 +49,7 @@ def run(prompt: tuple[str, ...], as_json: bool, **given: Any) -> int:
     images = [Path(name) for name in asked.images]
     if not text.strip() and not images and not goes_on:
         raise UsageError("there is no prompt", next='write: melete run "…"')
-    message = prompt_message(text, images) if text.strip() or images else None
+    message = prompt_message(text, images, surface=surface(prompt)) if text.strip() or images else None
     return run_async(lambda interrupts: answer(loaded, asked, message, as_json=as_json, interrupts=interrupts))
 
 
@@ -156,6 +157,11 @@ def whole_prompt(words: Sequence[str]) -> str:
     if text and piped.strip():
         return f"{text}\n\n<stdin>\n{piped.rstrip()}\n</stdin>"
     return text or piped
+
+
+def surface(words: Sequence[str]) -> str:
+    """Where a prompt came from: the command line, or standard input alone."""
+    return PIPED if tuple(words) in ((), (FROM_STDIN,)) else "cli"
 
 
 def _is_piped(*, inherited: bool) -> bool:

@@ -11,7 +11,7 @@ from melete.core.errors import UsageError
 from melete.surfaces.cli.one_session import session_argument
 from melete.surfaces.cli.options import Asked, json_option, settings
 from melete.surfaces.cli.output import err, one_line, out
-from melete.surfaces.cli.run import answer, whole_prompt
+from melete.surfaces.cli.run import answer, surface, whole_prompt
 from melete.surfaces.cli.running import Interrupts, opened, run_async
 
 
@@ -42,7 +42,9 @@ def fork(
             return 0
         err(f"melete: {_said(made)}\n")
         asked = Asked(session=made.ref.id, verbose=verbose)
-        return await answer(loaded, asked, prompt_message(text), as_json=as_json, interrupts=interrupts)
+        return await answer(
+            loaded, asked, prompt_message(text, surface=surface(prompt)), as_json=as_json, interrupts=interrupts
+        )
 
     return run_async(work)
 

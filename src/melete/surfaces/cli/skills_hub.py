@@ -29,7 +29,11 @@ def consent_options(function: Any) -> Any:
     options = (
         click.option("-n", "--dry-run", is_flag=True, help="Only show what would change."),
         click.option("-y", "--yes", is_flag=True, help="Do not ask."),
-        click.option("--accept-caution", is_flag=True, help="With --yes: also what the scan is wary of, and what an update gains."),
+        click.option(
+            "--accept-caution",
+            is_flag=True,
+            help="With --yes: also what the scan is wary of, and what an update gains.",
+        ),
     )
     for option in reversed(options):
         function = option(function)

@@ -7,7 +7,8 @@ from pathlib import Path
 from pyboy import PyBoy
 
 BUTTONS = ("up", "down", "left", "right", "a", "b", "start", "select")
-LETTERS = dict(zip((0x7F, 0xE0, 0xE3, 0xE6, 0xE7, 0xE8, 0xED, 0xEE, 0xF4), " '-?!.>v,")) | {0xE1: "PK", 0xE2: "MN"}
+LETTERS = {0x7F: " ", 0xE0: "'", 0xE1: "PK", 0xE2: "MN", 0xE3: "-", 0xE6: "?", 0xE7: "!"}
+LETTERS |= {0xE8: ".", 0xED: ">", 0xEE: "v", 0xF4: ","}
 LETTERS |= {0x80 + i: chr(ord("A") + i) for i in range(26)} | {0xA0 + i: chr(ord("a") + i) for i in range(26)}
 LETTERS |= {0xF6 + i: str(i) for i in range(10)}
 MEMBER, MOST = 44, 6
