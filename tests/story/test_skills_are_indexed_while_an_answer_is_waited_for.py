@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from melete.skills.catalogue import SETTLED_NS
 from melete.skills.folders import Shelf
 from melete.skills.library import Library
 from melete.testing import Say, ScriptedModel
@@ -23,6 +24,8 @@ def test_texts_are_found_after_the_first_answer(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True)
         body = f"Weigh the zirconium of sample{number}. " * 10
         path.write_text(text(path.parent.name, body, description="Nothing of interest, at length, " * 8))
+
+    time.sleep(2 * SETTLED_NS / 1e9)  # what is newer than that is read once more by the next library
 
     def answer(_body: Any, _number: int) -> Say:
         """The model takes as long as it needs."""

@@ -15,7 +15,7 @@ from melete.skills.library import Library
 
 TOKENS: Final = 1_500
 CHARS_PER_TOKEN: Final = 4
-CAPS: Final = (240, 200, 160, 130, 110, 100, 90, 80, 70)
+CAPS: Final = (240, 200, 160, 130, 110, 100, 90, 80, 70, 60, 50)
 """Lengths to which descriptions are cut, until all skills fit; where none is short enough, the list is cut instead."""
 CUT: Final = 110
 SHORTEST: Final = 40

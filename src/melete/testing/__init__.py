@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from melete.testing.environment import MemoryEnvironment
     from melete.testing.replies import Call, Calls, Fault, Play, Reply, Say
     from melete.testing.scripted import Recorded, ScriptedModel
+    from melete.testing.skills import MemorySkills
 
 __all__ = [
-    "Call", "Calls", "Fault", "ManualClock", "MemoryChannel", "MemoryEnvironment", "MemoryLedger", "MemoryStore",
-    "Play", "Recorded", "Reply", "Say", "ScriptedModel",
+    "Call", "Calls", "Fault", "ManualClock", "MemoryChannel", "MemoryEnvironment", "MemoryLedger", "MemorySkills",
+    "MemoryStore", "Play", "Recorded", "Reply", "Say", "ScriptedModel",
 ]  # fmt: skip
 
 _HOMES = {
@@ -28,6 +29,7 @@ _HOMES = {
     "melete.testing.environment": ("MemoryEnvironment",),
     "melete.testing.replies": ("Call", "Calls", "Fault", "Play", "Reply", "Say"),
     "melete.testing.scripted": ("Recorded", "ScriptedModel"),
+    "melete.testing.skills": ("MemorySkills",),
     "melete.store.memory": ("MemoryLedger", "MemoryStore"),
 }
 

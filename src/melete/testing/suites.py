@@ -18,12 +18,24 @@ from collections.abc import Awaitable, Callable, Sequence
 from melete.core.channel import Channel, Incoming, Outgoing
 from melete.core.errors import EnvironmentFailure
 from melete.core.message import Text
-from melete.core.ports import Clock, Environment
+from melete.core.ports import Change, Clock, Environment, SkillLibrary
+from melete.core.tool import ToolError
 from melete.testing.checking import raises, same
 from melete.testing.machine_files import FILES, Check, big_file, big_output
 from melete.testing.machine_programs import PROGRAMS, VARIABLES
 
-__all__ = ["CHANNEL", "CLOCK", "ENVIRONMENT", "MACHINE", "VARIABLES", "Check", "Deliver", "big_file", "big_output"]
+__all__ = [
+    "CHANNEL",
+    "CLOCK",
+    "ENVIRONMENT",
+    "MACHINE",
+    "SKILLS",
+    "VARIABLES",
+    "Check",
+    "Deliver",
+    "big_file",
+    "big_output",
+]
 
 # ---- an environment: programs ----------------------------------------------------------------------------------------
 
@@ -214,3 +226,59 @@ async def channel_receives(channel: Channel, deliver: Deliver, clock: Clock) -> 
 
 
 CHANNEL: Sequence[Callable[[Channel, Deliver, Clock], Awaitable[None]]] = (channel_sends, channel_receives)
+
+# ---- a library of skills, empty at first -----------------------------------------------------------------------------
+
+_DEMO = "---\nname: demo\ndescription: Mends networks. Use when a link is down.\n---\n\nLook at the cable.\n"
+
+
+def _demo(text: str | None, base: str = "", *, path: str = "SKILL.md") -> Change:
+    return Change(name="demo", files={path: text}, base=base, author="agent")
+
+
+async def skill_is_made_and_read(library: SkillLibrary) -> None:
+    """What the agent makes is on trial, can be read and found, and has files of its own."""
+    made = await library.apply(_demo(_DEMO))
+    same((made.ok, "demo" in library, [skill.name for skill in library.all()]), (True, True, ["demo"]), "a new skill")
+    skill = library.get("demo")
+    same((skill.owner, skill.trust, skill.state), ("agent", 2, "trial"), "whose it is")
+    read = await library.read("demo")
+    same((read.text, read.version), (_DEMO, made.version), "its text")
+    more = await library.apply(_demo("More.\n", read.version, path="references/more.md"))
+    same((more.ok, [*library.files("demo")]), (True, ["SKILL.md", "references/more.md"]), "a file beside it")
+    same((await library.read("demo", "references/more.md")).text, "More.\n", "the text of that file")
+    while library.fill():
+        pass
+    same([skill.name for skill, _ in library.rank("the cable")], ["demo"], "found by a word of its text")
+
+
+async def skill_that_is_not_there(library: SkillLibrary) -> None:
+    """No name and no file is made up."""
+    await raises(ToolError, library.read("demo"), "an unknown skill")
+    same((await library.apply(_demo("x", "1", path="references/a.md"))).ok, False, "a file of an unknown skill")
+    await library.apply(_demo(_DEMO))
+    same([*library.files("demo")], ["SKILL.md"], "its files")
+    await raises(ToolError, library.read("demo", "references/none.md"), "an unknown file")
+
+
+async def skill_is_read_before_it_is_changed(library: SkillLibrary) -> None:
+    """A change names the version that it starts from; a look and a proposal change nothing."""
+    changed = _DEMO.replace("cable", "plug")
+    made = await library.apply(_demo(_DEMO))
+    same((await library.apply(_demo(changed))).ok, False, "a change of what was not read")
+    same((await library.check(_demo(changed, made.version))).ok, True, "a look")
+    await library.propose(_demo(changed, made.version))
+    same((await library.read("demo")).version, made.version, "the version after a look and a proposal")
+    done = await library.apply(_demo(changed, made.version))
+    same((done.ok, done.version != made.version), (True, True), "a change")
+    clash = await library.apply(_demo(_DEMO.replace("cable", "router"), made.version))
+    same((clash.ok, clash.conflict), (False, True), "a change of a line that has changed")
+    same((await library.apply(_demo(None, done.version))).ok, True, "taking it away")
+    same("demo" in library, False, "what was taken away is there")
+
+
+SKILLS: Sequence[Callable[[SkillLibrary], Awaitable[None]]] = (
+    skill_is_made_and_read,
+    skill_that_is_not_there,
+    skill_is_read_before_it_is_changed,
+)

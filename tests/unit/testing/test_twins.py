@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.skills.kept import keeper
 
 from melete.app.clock import SystemClock
 from melete.core.channel import Channel, Outgoing
 from melete.core.environment import Place
 from melete.core.errors import EnvironmentFailure
-from melete.core.ports import Clock, Completed, Environment
+from melete.core.ports import Applied, Change, Clock, Completed, Environment, SkillLibrary
+from melete.core.tool import ToolError
 from melete.environments.local import LocalEnvironment
-from melete.testing import ManualClock, MemoryChannel, MemoryEnvironment, checking, suites
+from melete.testing import ManualClock, MemoryChannel, MemoryEnvironment, MemorySkills, checking, suites
 from melete.testing.environment import Ended, MemoryProcess
 
 Make = Callable[[Path], Environment]
@@ -117,6 +119,27 @@ def test_channels(check: Callable[[Channel, suites.Deliver, Clock], Awaitable[No
         await check(channel, channel.deliver, ManualClock())
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("make", [keeper, lambda _: MemorySkills()], ids=["real", "memory"])
+@pytest.mark.parametrize("check", suites.SKILLS, ids=lambda check: check.__name__)
+def test_libraries_of_skills(
+    check: Callable[[SkillLibrary], Awaitable[None]], make: Callable[[Path], SkillLibrary], tmp_path: Path
+) -> None:
+    asyncio.run(check(make(tmp_path)))  # type: ignore[arg-type]
+
+
+class Forgetful(MemorySkills):
+    """Makes nothing."""
+
+    async def apply(self, change: Change) -> Applied:
+        return await self.check(change)
+
+
+@pytest.mark.parametrize("check", suites.SKILLS, ids=lambda check: check.__name__)
+def test_the_suite_finds_a_library_that_forgets(check: Callable[[SkillLibrary], Awaitable[None]]) -> None:
+    with pytest.raises((AssertionError, ToolError)):
+        asyncio.run(check(Forgetful()))  # type: ignore[arg-type]
 
 
 def test_a_channel_keeps_what_was_sent_once_for_each_key_and_fails_when_told() -> None:
