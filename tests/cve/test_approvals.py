@@ -33,6 +33,8 @@ for command in {}:
     except Exception as error:
         print(error)
 """
+PRACTICE = ("skills/user/mine/SKILL.md", "skills/hub/theirs/SKILL.md", "skills/.hub/lock.json")
+"""What the agent may change through its skill tools only, which scan, ask and keep the version before."""
 QUOTED = (
     "probe a 'b c' \"d e\"", "p'ro'be \"\"x", "\\probe a\\ b", "X=probe; $X one", "${X:-probe} two", "probe $'a\\tb' $'\\x41'",
     "probe {a,b}{1..3}", "sh -c 'probe \"$1\" \"$0\"' zero one", "env -i PATH=\"$PATH\" STUB_LOG=\"$STUB_LOG\" probe in env",
@@ -116,6 +118,12 @@ def test_16_the_agent_loosens_its_own_policy(tmp_path: Path, own_home: Path) -> 
         *(Call("terminal", {"command": f"rm -f ~/.melete/{name}"}) for name in before),
         Call("terminal", {"command": "melete config set approvals.after_untrusted allow"}),
         Call("terminal", {"command": "melete policy revoke --all"}),
+        Call("terminal", {"command": "melete skills uninstall greet; melete skills install /tmp/x --yes"}),
+        *(Call("write_file", {"path": str(home / name), "content": "x"}) for name in PRACTICE),
+        *(
+            Call("terminal", {"command": f"mkdir -p {(home / name).parent}; echo x > {home / name}"})
+            for name in PRACTICE
+        ),
         Call(
             "execute_code", {"code": f"from melete_tools import write_file\nwrite_file('{home}/config.yaml', '{{}}')"}
         ),
@@ -125,6 +133,7 @@ def test_16_the_agent_loosens_its_own_policy(tmp_path: Path, own_home: Path) -> 
     ended = of_type(lines(done.stdout), "tool.ended")
     assert len(ended) >= len(writes)
     assert {path.name: path.read_bytes() for path in home.iterdir() if path.name in before} == before
+    assert not [name for name in PRACTICE if (home / name).exists()]
 
 
 def test_17_second_path_skips_the_tool_policy(tmp_path: Path, own_home: Path) -> None:

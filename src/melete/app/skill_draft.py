@@ -28,6 +28,7 @@ from melete.core.plugin import Lazy
 from melete.core.policy import Allowance
 from melete.core.ports import Applied, Change
 from melete.core.session import SessionRef
+from melete.core.skill import MAIN
 from melete.core.tool import ToolError
 
 _readable: Lazy[Callable[[Any], Any]] = Lazy("melete.tools.web_text:readable")
@@ -39,7 +40,6 @@ _scan: Lazy[Callable[[Mapping[str, bytes]], Any]] = Lazy("melete.security.skills
 _allowed: Lazy[Callable[[str, str], str]] = Lazy("melete.security.skillscan:allowed")
 
 log = logging.getLogger("melete.skills")
-MAIN = "SKILL.md"
 LONGEST = 60_000
 """Characters of material that the model is shown: of more, the beginning and, of a session, rather its end."""
 LARGEST = 200_000

@@ -14,7 +14,7 @@ from melete.app.variables import SERVER_ALONE
 from melete.app.wire import Melete
 from melete.core.plugin import Lazy
 from melete.core.ports import Applied, Change
-from melete.core.skill import Skill, Variable
+from melete.core.skill import MAIN, Skill, Variable
 from melete.core.tool import ToolError
 from melete.security.visible import visible
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from melete.skills.manage import Keeper
 
 _tree_of: Lazy[Callable[[Path], Mapping[str, bytes]]] = Lazy("melete.skills.versions:tree_of")
-MAIN = "SKILL.md"
 escaped = visible
 """A text from somebody else, with everything spelt out that hides or deceives."""
 

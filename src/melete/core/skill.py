@@ -1,12 +1,16 @@
 """Skills as values: what one says about itself, where it lies, whose it is, and how far it is trusted. Layer 0."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
 from melete.core.message import Taint
 
+MAIN: Final = "SKILL.md"
+"""The file that makes a folder a skill."""
+PLACES: Final = ("{base_dir}", "${SKILL_DIR}", "${HERMES_SKILL_DIR}")
+"""What stands in a skill's text for its own folder."""
 Root = Literal["bundled", "user", "hub", "external", "project"]
 Owner = Literal["bundled", "user", "agent", "hub", "external", "project"]
 State = Literal["trial", "active", "stale", "archived", "quarantined"]

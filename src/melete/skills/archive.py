@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from melete.core.errors import MeleteError
 from melete.core.plugin import Lazy
+from melete.core.skill import MAIN
 from melete.security.paths import PathRefusedError, parts, same_name
 
 _openers: Final[dict[bytes, Lazy[Callable[..., IO[bytes]]]]] = {
@@ -100,7 +101,7 @@ def skill_folder(folder: Path) -> Path:
     """A `Check`: the folder with SKILL.md, which is the top or the only folder in it; raises ArchiveRefusedError."""
     entries = list(folder.iterdir())
     for place in (folder, *([entries[0]] if len(entries) == 1 else [])):
-        found = place / "SKILL.md"
+        found = place / MAIN
         if found.is_file():
             try:
                 found.read_bytes().decode()

@@ -8,10 +8,9 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from melete.core.skill import Problem, Root
+from melete.core.skill import MAIN, Problem, Root
 from melete.security.paths import same_name, within, wrong_name
 
-FILE: Final = "SKILL.md"
 DEEPEST: Final = 6
 IN_PROJECT: Final = 2
 """How deep the `skills` folder of a project is searched, which may hold something else."""
@@ -95,8 +94,8 @@ def walk(root: str, *, deepest: int = DEEPEST) -> Tree:
             )
             break
         here = f"{root}/{folder}" if folder else root
-        if found := stamp(f"{here}/{FILE}"):
-            tree.found.append(Found(folder, FILE, found))
+        if found := stamp(f"{here}/{MAIN}"):
+            tree.found.append(Found(folder, MAIN, found))
             tree.folders.pop(folder, None)
             continue
         tree.folders[folder] = changed(here)  # before it is listed: what comes meanwhile is seen the next time
@@ -121,7 +120,7 @@ def _below(folder: str, entries: Sequence["os.DirEntry[str]"], tree: Tree, root:
         if name.startswith(".") or name in SKIPPED:
             continue
         if entry.is_symlink():
-            if entry.is_dir() or same_name(name) == same_name(FILE):
+            if entry.is_dir() or same_name(name) == same_name(MAIN):
                 why = "it is a link, which is not followed; name the real folder in skills.external_dirs"
                 tree.problems.append(Problem(path=f"{root}/{path}", reason=why))
         elif entry.is_dir():
@@ -129,7 +128,7 @@ def _below(folder: str, entries: Sequence["os.DirEntry[str]"], tree: Tree, root:
                 below.append(path)
             else:
                 tree.problems.append(Problem(path=ascii(f"{root}/{path}")[1:-1], reason=why))
-        elif same_name(name) == same_name(FILE) and (found := stamp(entry.path)):
+        elif same_name(name) == same_name(MAIN) and (found := stamp(entry.path)):
             tree.found.append(Found(folder, name, found))
             tree.folders.pop(folder, None)
             return []

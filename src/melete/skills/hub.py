@@ -15,7 +15,7 @@ from msgspec import Struct, structs
 from melete.core.errors import MeleteError, StorageError
 from melete.core.plugin import Lazy
 from melete.core.ports import Clock
-from melete.core.skill import Skill, Version
+from melete.core.skill import MAIN, Skill, Version
 from melete.core.tool import ToolError
 from melete.security.paths import wrong_id
 from melete.skills.format import read_skill
@@ -27,7 +27,7 @@ from melete.skills.permissions import Permissions, permissions
 from melete.skills.place import ConflictError, alone, put_tree, recover
 from melete.skills.registry import Entry, Registries
 from melete.skills.sources import Got, Sources
-from melete.skills.versions import FOUND, MAIN, Tree, diff, digest, tree_of, version_of_tree
+from melete.skills.versions import FOUND, Tree, diff, digest, tree_of, version_of_tree
 
 if TYPE_CHECKING:
     from melete.security.skillscan import Report

@@ -5,10 +5,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from melete.core.skill import Option, Skill, Variable
+from melete.core.skill import PLACES, Option, Skill, Variable
 
-PLACES: Final = ("{base_dir}", "${SKILL_DIR}", "${HERMES_SKILL_DIR}")
-"""What stands for the skill's own folder."""
 ALL: Final = "$ARGUMENTS"
 MOST: Final = 1_000_000
 """Characters that arguments may come to in all their places together; what would be more stands at the end, once."""

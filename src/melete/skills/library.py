@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final, overload
 
 from melete.core.plugin import Lazy
 from melete.core.ports import Ledger
-from melete.core.skill import Here, Problem, Skill, fits
+from melete.core.skill import MAIN, Here, Problem, Skill, fits
 from melete.core.tool import ToolError
 from melete.security.paths import PathRefusedError, resolve
 from melete.skills.catalogue import Catalogue, Row, Stock, read_file
-from melete.skills.folders import FILE, ORDER, Shelf, shelves
+from melete.skills.folders import ORDER, Shelf, shelves
 from melete.skills.standing import UNKNOWN, Standings
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Library:
     def get(self, name: str) -> Skill:
         """The skill of this name, its category before it or not, or of this path; raises ToolError that names the nearest ones."""
         self._ready()
-        placed = name if name in self._places else self._name_in(name.rstrip("/").removesuffix(f"/{FILE}"))
+        placed = name if name in self._places else self._name_in(name.rstrip("/").removesuffix(f"/{MAIN}"))
         if placed:
             return self._skill(placed)
         category, _, last = name.strip("/").rpartition("/")

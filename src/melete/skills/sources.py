@@ -18,6 +18,7 @@ from urllib.parse import urljoin, urlsplit
 from msgspec import Struct, structs
 
 from melete.core.ports import Fetched, Fetcher
+from melete.core.skill import MAIN
 from melete.core.tool import ToolError
 from melete.security.paths import parts, same_name, wrong_id
 from melete.security.urls import Network, judge
@@ -26,7 +27,7 @@ from melete.skills.catalogue import read_file
 from melete.skills.clone import PLAIN, Repository
 from melete.skills.folders import SKIPPED, walk
 from melete.skills.registry import OK, Entry, Registries
-from melete.skills.versions import MAIN, MOST_BYTES, MOST_FILES, Tree, tree_of
+from melete.skills.versions import MOST_BYTES, MOST_FILES, Tree, tree_of
 
 TIMEOUT: Final = 120.0
 LEFT: Final = 86_400

@@ -20,12 +20,11 @@ from msgspec import structs
 
 from melete.core.errors import StorageError
 from melete.core.ports import Ledger
-from melete.core.skill import Skill, Version
+from melete.core.skill import MAIN, Skill, Version
 from melete.core.tool import ToolError
 
 Tree = Mapping[str, bytes]
 """A skill's files: paths inside its folder, and what they hold."""
-MAIN: Final = "SKILL.md"
 VERSION: Final = "skill.version"
 STATE: Final = "skill.state"
 FOUND: Final = "found on the disk"

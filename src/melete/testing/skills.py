@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from melete.core.ports import Applied, Change
-from melete.core.skill import Here, Problem, Skill, SkillText, fits
+from melete.core.skill import MAIN, Here, Problem, Skill, SkillText, fits
 from melete.core.tool import ToolError
-
-MAIN = "SKILL.md"
 
 
 class MemorySkills:

@@ -11,7 +11,7 @@ from msgspec import structs
 from melete.core.message import Taint
 from melete.core.policy import OWNED, Verdict, Whereabouts
 from melete.core.ports import Applied, Change, Environment, SkillLibrary
-from melete.core.skill import Here, Skill, SkillText
+from melete.core.skill import MAIN, PLACES, Here, Skill, SkillText
 from melete.core.tool import Tool, ToolContext, ToolError, tool
 from melete.tools import fuzzy
 from melete.tools.known import SKILLS, TAKEN_OUT
@@ -23,14 +23,12 @@ HANDED = "skills.variables"
 """The key of `ToolContext.state`: what gives the values of the variables that a skill names, as far as it may have them."""
 LOADED = "skills.loaded"
 """The key of `ToolContext.state`: what was loaded and is not in the ledger yet, as (name, version, tokens)."""
-MAIN = "SKILL.md"
 MOST = 100
 MOST_FOUND = 20
 FILLS = 20
 """How often, for a tenth of a second each, a search waits for texts that are not indexed yet."""
 LONGEST_DIFF = 3_000
 PREVIEW = 500
-PLACES = ("{base_dir}", "${SKILL_DIR}", "${HERMES_SKILL_DIR}")
 PLATFORMS: Mapping[str, Literal["linux", "macos", "windows"]] = {"darwin": "macos", "win32": "windows"}
 
 
