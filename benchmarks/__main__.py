@@ -11,10 +11,12 @@ HERE = Path(__file__).parent
 def measurements() -> dict[str, str]:
     """Every module here that can be run, with the first line of its docstring."""
     found: dict[str, str] = {}
-    for path in sorted(HERE.glob("*.py")):
+    for path in sorted((*HERE.glob("*.py"), *HERE.glob("*/__main__.py"))):
         text = path.read_text(encoding="utf-8")
         if path != Path(__file__) and 'if __name__ == "__main__":' in text:
-            found[path.stem] = (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0]
+            found[path.stem if path.parent == HERE else path.parent.name] = (
+                ast.get_docstring(ast.parse(text)) or ""
+            ).partition("\n")[0]
     return found
 
 

@@ -28,7 +28,7 @@ from melete.core.message import Message, Text
 from melete.core.plugin import Lazy
 from melete.core.ports import Environment
 from melete.core.session import Session
-from melete.core.skill import Here, Owner, Skill, SkillText
+from melete.core.skill import CALLED, SUGGESTED, Here, Owner, Skill, SkillText
 from melete.core.tool import Tool, ToolError
 from melete.core.transcript import Transcript
 from melete.store import open_ledger
@@ -65,8 +65,6 @@ HERE, LOADED, HANDED = "skills.here", "skills.loaded", "skills.variables"
 """Keys of the state that the tools share, as tools/skills.py has them."""
 VIEW = "skill_view"
 MOST_CALLED = 5
-SUGGESTED = "[From the skill library, for this message; skill_view loads one]"
-CALLED = "[The person calls for the skill"
 LEAST, LONGEST_LINE = 0.35, 160
 """The share of the best score that a suggestion has at least, and characters of its description."""
 STEM = 5

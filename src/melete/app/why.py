@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from melete.app.skills import CALLED, SUGGESTED, library
+from melete.app.skills import library
 from melete.app.wire import Melete
 from melete.core.errors import SessionNotFoundError
 from melete.core.event import Fact, Said, ToolEnded
 from melete.core.session import SessionRef
-from melete.core.skill import Version
+from melete.core.skill import CALLED, SUGGESTED, Version
 from melete.core.tool import ToolError
 
 LONGEST = 400

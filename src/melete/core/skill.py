@@ -11,6 +11,9 @@ MAIN: Final = "SKILL.md"
 """The file that makes a folder a skill."""
 PLACES: Final = ("{base_dir}", "${SKILL_DIR}", "${HERMES_SKILL_DIR}")
 """What stands in a skill's text for its own folder."""
+CALLED: Final = "[The person calls for the skill"
+SUGGESTED: Final = "[From the skill library, for this message; skill_view loads one]"
+"""How the parts begin that stand behind a person's words in a message: a skill's text, and the names of some that fit."""
 Root = Literal["bundled", "user", "hub", "external", "project"]
 Owner = Literal["bundled", "user", "agent", "hub", "external", "project"]
 State = Literal["trial", "active", "stale", "archived", "quarantined"]

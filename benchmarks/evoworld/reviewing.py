@@ -1,0 +1,97 @@
+"""What the policy writes when it is asked to review: a lesson for each thing that was found out, and the mistakes of a reviewer."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.evoworld.deciding import Call, Move
+from benchmarks.evoworld.lessons import OWN_NOTE, junk, junk_name, lesson, lesson_name, secret, wrong
+from benchmarks.evoworld.reading import Piece, Request, remembered, upto
+from benchmarks.evoworld.words import lines
+
+WRONG_FACT, JUNK, SECRET = 0.15, 0.5, 0.05
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reviewer:
+    """How reviews are done: the words that a request for one begins with, and whether mistakes are made."""
+
+    briefs: tuple[str, ...]
+    seed: int
+    noise: bool
+    late: bool
+
+    def wanted(self, request: Request) -> bool:
+        """Whether this request asks for a review."""
+        return bool(self.briefs) and request.last_said.startswith(self.briefs)
+
+    def review(self, request: Request) -> Move:
+        """Read what there is about the verbs that were worked on, then write, then end."""
+        before, after = upto(request, self.briefs)
+        read = {str(call.arguments.get("name", "")): call.result for call in after if call.name == "skill_view"}
+        if any(call.name in ("skill_manage", "memory") for call in after):
+            return Move(text="Reviewed.")
+        learned = {piece.verb: piece for piece in before.pieces if piece.learned and piece.needs != "nothing"}
+        skills = {verb: name for verb in learned if (name := self._about(before, verb))}
+        unread = [name for name in dict.fromkeys(skills.values()) if name not in read]
+        if unread and "skill_view" in request.tools:
+            return Move(calls=tuple(("skill_view", {"name": name}) for name in unread))
+        writes = [*self._lessons(before, learned, skills, read), *self._junk(before)]
+        if not writes:
+            return Move(text="Nothing to keep.")
+        return Move(calls=tuple(call for call, _ in writes), notes=tuple(note for _, note in writes))
+
+    def _about(self, request: Request, verb: str) -> str:
+        """The skill that is about a verb: one that was followed, else one that is listed."""
+        followed = [name for name, text in request.viewed().items() if lines(text, verb)]
+        listed = [
+            name for name, about in request.listed().items() if verb in f"{name} {about}".replace("-", " ").split()
+        ]
+        return next((name for name in (*reversed(followed), *sorted(listed)) if name != junk_name(verb)), "")
+
+    def _lessons(
+        self, request: Request, learned: Mapping[str, Piece], skills: Mapping[str, str], read: Mapping[str, str]
+    ) -> Iterator[tuple[Call, dict[str, Any]]]:
+        for verb, piece in learned.items():
+            name = skills.get(verb, "")
+            old = [line for _, line in lines(read.get(name, ""), verb)]
+            noted = remembered(request, verb)
+            if OWN_NOTE in read.get(name, ""):
+                yield self._edit(name, piece), {"what": "edit", "verb": verb, "noise": "own"}
+            elif piece.learned in (*old, *noted):
+                continue
+            else:
+                yield self._write(piece, name, old, noted)
+
+    def _edit(self, name: str, piece: Piece) -> Call:
+        content = lesson(piece.verb, piece.noun, piece.learned, late=self.late).replace(
+            lesson_name(piece.verb, late=self.late), name
+        )
+        return ("skill_manage", {"action": "edit", "name": name, "content": content})
+
+    def _write(self, piece: Piece, name: str, old: Sequence[str], noted: Sequence[str]) -> tuple[Call, dict[str, Any]]:
+        chance = random.Random(f"{self.seed} noise {piece.verb} {piece.item}")
+        mistaken, leaky = (chance.random() < share and self.noise for share in (WRONG_FACT, SECRET))
+        line = wrong(piece.learned, chance) if mistaken else piece.learned
+        note = {"verb": piece.verb, "noise": "wrong" if mistaken else ""}
+        if name and old:
+            change = {"action": "patch", "name": name, "old_string": old[0], "new_string": line}
+            return ("skill_manage", change), note | {"what": "patch"}
+        if piece.needs == "site":
+            content = f"Here {piece.verb} needs its site: `{line}`"
+            how = {"action": "replace", "old_text": noted[0]} if noted else {"action": "add"}
+            return ("memory", {**how, "target": "memory", "content": content}), note | {"what": "memory"}
+        more = f"\nThe token for it is {secret(chance)}\n" if leaky else ""
+        text = lesson(piece.verb, piece.noun, line, late=self.late, more=more)
+        called = lesson_name(piece.verb, late=self.late)
+        note |= {"what": "create", "noise": note["noise"] or ("secret" if leaky else "")}
+        return ("skill_manage", {"action": "create", "name": called, "content": text}), note
+
+    def _junk(self, request: Request) -> Iterator[tuple[Call, dict[str, Any]]]:
+        """A skill about what nobody can learn from, half the time."""
+        for piece in request.pieces:
+            chance = random.Random(f"{self.seed} junk {piece.verb} {piece.item}")
+            if self.noise and piece.needs == "nothing" and chance.random() < JUNK:
+                content = {"action": "create", "name": junk_name(piece.verb), "content": junk(piece.verb)}
+                yield ("skill_manage", content), {"what": "create", "verb": piece.verb, "noise": "junk"}
