@@ -22,8 +22,9 @@ from melete.core.environment import Place as Place
 from melete.core.environment import Processes as Processes
 from melete.core.environment import ProcessInfo as ProcessInfo
 from melete.core.environment import RunningProcess as RunningProcess
-from melete.core.event import Event, Question
-from melete.core.message import Taint, Usage
+from melete.core.event import Event, Question, ToolSchema
+from melete.core.memory import Entry, Noted, Noting, Past, Recalled, Target
+from melete.core.message import Message, Taint, Usage
 from melete.core.policy import Allowance
 from melete.core.session import SessionRef
 from melete.core.skill import Here, Problem, Skill, SkillText
@@ -147,26 +148,118 @@ class SkillLibrary(Protocol):
 
 
 class Memory(Protocol):
-    """What is remembered about the work and about the person `who`."""
+    """What is remembered about the work, and about the person `who` (empty for the local one), whose entries nobody else sees."""
 
-    async def snapshot(self, who: str) -> str:
-        """The text for the system prompt, frozen for a session."""
+    async def snapshot(self, who: str = "") -> str:
+        """The text for the system prompt, frozen for a session; empty where nothing is remembered."""
         ...
 
-    async def recall(self, query: str, *, who: str, limit: int = 5) -> Sequence[str]:
-        """Entries that match."""
+    async def entries(self, who: str = "", target: Target | None = None) -> Sequence[Entry]:
+        """What is in the files now, in their order, with what is known about each."""
         ...
 
-    async def check(self, change: Change) -> Applied:
+    async def recall(self, query: str, *, who: str = "", limit: int = 5) -> Sequence[str]:
+        """Entries that match, the best first."""
+        ...
+
+    async def check(self, change: Noting) -> Noted:
         """What `apply` would say, without doing it."""
         ...
 
-    async def apply(self, change: Change) -> Applied:
-        """Make the change as a new version."""
+    async def apply(self, change: Noting) -> Noted:
+        """Make the change, durably, all of it or nothing; raises StorageError with the files as they were."""
         ...
 
-    async def propose(self, change: Change) -> str:
+    async def propose(self, change: Noting) -> str:
         """Put the change into the inbox and return the proposal's id."""
+        ...
+
+    async def history(self, entry: str = "", who: str = "") -> Sequence[Past]:
+        """What happened to an entry, or to all of them, oldest first; raises ToolError for an id or text that names none."""
+        ...
+
+    async def revert(self, version: str, who: str = "") -> Noted:
+        """Put the text of an entry's version back, also of one that is gone; raises ToolError for one that is not known."""
+        ...
+
+    async def forget(self, session: str, who: str = "") -> Noted:
+        """Undo everything that was noted in a session, where it was not changed since by a person."""
+        ...
+
+
+class MemoryProvider(Protocol):
+    """An external memory; one at a time. Every call has a deadline, and what fails or is late is left out with a notice.
+
+    A hook that a provider has no use for does nothing.
+    """
+
+    @property
+    def name(self) -> str:
+        """As it stands in `memory.provider`."""
+        ...
+
+    def available(self) -> str:
+        """Why it cannot be used here, in a line that says what to do; empty where it can."""
+        ...
+
+    async def open(self, *, session: str, who: str, home: str, surface: str, cwd: str) -> None:
+        """Get ready for a session."""
+        ...
+
+    async def prompt_block(self) -> str:
+        """What it adds to the system prompt of a new session; may be empty."""
+        ...
+
+    async def prefetch(self, query: str, *, limit: int = 5) -> Sequence[Recalled]:
+        """What it knows about a message that was just said."""
+        ...
+
+    async def queue_prefetch(self, query: str) -> None:
+        """Prepare for what may be asked next, in the background."""
+        ...
+
+    async def sync_turn(self, user: str, assistant: str) -> None:
+        """Take in a turn that is over."""
+        ...
+
+    async def on_turn_start(self, number: int, user: str) -> None:
+        """A turn begins."""
+        ...
+
+    async def on_session_end(self, messages: Sequence[Message]) -> None:
+        """The session is closed."""
+        ...
+
+    async def on_session_switch(self, session: str, *, parent: str = "") -> None:
+        """The conversation goes on in another session or segment."""
+        ...
+
+    async def on_pre_compress(self, messages: Sequence[Message]) -> str:
+        """These messages are about to be summed up; returns what the summary should not miss."""
+        ...
+
+    async def on_memory_write(self, noted: Noting) -> None:
+        """The agent has written to MEMORY.md or USER.md."""
+        ...
+
+    async def on_delegation(self, task: str, result: str) -> None:
+        """A child has come back."""
+        ...
+
+    def tools(self) -> Sequence[ToolSchema]:
+        """The schemas of tools of its own."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run one of its tools; raises ToolError."""
+        ...
+
+    def backup_paths(self) -> Sequence[str]:
+        """Files that a backup of the home should hold besides."""
+        ...
+
+    async def aclose(self) -> None:
+        """Store what is pending and release what is held."""
         ...
 
 
