@@ -45,7 +45,7 @@ class Noting(Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryEntry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One entry of memory, with what the ledger says about it. `id` stays the same while its text changes.
 
     `version` stands for the text, `state` is `active` or `stale` for one that is in the file, `marks` say in words why it should
@@ -84,13 +84,13 @@ class Noted(Struct, frozen=True, kw_only=True):
     used: int = 0
     limit: int = 0
     adds: int = 0
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[MemoryEntry, ...] = ()
     receipts: tuple[str, ...] = ()
     full: bool = False
 
 
 class Past(Struct, frozen=True, kw_only=True):
-    """One step in the history of an entry, oldest first: `did` is added, replaced, removed, superseded, forgotten, reverted or found."""
+    """One step in the history of an entry: `did` is added, replaced, removed, superseded, forgotten, reverted or found."""
 
     entry: str
     target: Target

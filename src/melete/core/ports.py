@@ -23,7 +23,7 @@ from melete.core.environment import Processes as Processes
 from melete.core.environment import ProcessInfo as ProcessInfo
 from melete.core.environment import RunningProcess as RunningProcess
 from melete.core.event import Event, Question, ToolSchema
-from melete.core.memory import Entry, Noted, Noting, Past, Recalled, Target
+from melete.core.memory import MemoryEntry, Noted, Noting, Past, Recalled, Target
 from melete.core.message import Message, Taint, Usage
 from melete.core.policy import Allowance
 from melete.core.session import SessionRef
@@ -154,7 +154,7 @@ class Memory(Protocol):
         """The text for the system prompt, frozen for a session; empty where nothing is remembered."""
         ...
 
-    async def entries(self, who: str = "", target: Target | None = None) -> Sequence[Entry]:
+    async def entries(self, who: str = "", target: Target | None = None) -> Sequence[MemoryEntry]:
         """What is in the files now, in their order, with what is known about each."""
         ...
 
