@@ -23,10 +23,10 @@ from melete.core.environment import Processes as Processes
 from melete.core.environment import ProcessInfo as ProcessInfo
 from melete.core.environment import RunningProcess as RunningProcess
 from melete.core.event import Event, Question, ToolSchema
-from melete.core.memory import MemoryEntry, Noted, Noting, Past, Recalled, Target
+from melete.core.memory import MemoryEntry, MemoryProblem, MemoryProposal, Noted, Noting, Past, Recalled, Target
 from melete.core.message import Message, Taint, Usage
 from melete.core.policy import Allowance
-from melete.core.session import SessionRef
+from melete.core.session import Hit, Line, Query, SessionInfo, SessionRef
 from melete.core.skill import Here, Problem, Skill, SkillText
 
 
@@ -158,6 +158,10 @@ class Memory(Protocol):
         """What is in the files now, in their order, with what is known about each."""
         ...
 
+    async def problems(self, who: str = "") -> Sequence[MemoryProblem]:
+        """The files and entries that are not used as they are, and why."""
+        ...
+
     async def recall(self, query: str, *, who: str = "", limit: int = 5) -> Sequence[str]:
         """Entries that match, the best first."""
         ...
@@ -174,36 +178,78 @@ class Memory(Protocol):
         """Put the change into the inbox and return the proposal's id."""
         ...
 
+    async def proposals(self, who: str = "") -> Sequence[MemoryProposal]:
+        """What waits for a person, the oldest first."""
+        ...
+
+    async def accept(self, proposal: str, who: str = "") -> Noted:
+        """Make a proposed change; it goes on waiting where it cannot be made. Raises ToolError for an id that names none."""
+        ...
+
+    async def reject(self, proposal: str, who: str = "") -> None:
+        """Let a proposed change be; raises ToolError for an id that names none."""
+        ...
+
     async def history(self, entry: str = "", who: str = "") -> Sequence[Past]:
         """What happened to an entry, or to all of them, oldest first; raises ToolError for an id or text that names none."""
         ...
 
     async def revert(self, version: str, who: str = "") -> Noted:
-        """Put the text of an entry's version back, also of one that is gone; raises ToolError for one that is not known."""
+        """Put the text of an entry's version back, also of one that is gone; raises ToolError for one that is not known.
+
+        `@NUMBER` takes a whole change back, where nothing of it was changed since by a person. Room is no reason to refuse it.
+        """
         ...
 
-    async def forget(self, session: str, who: str = "") -> Noted:
-        """Undo everything that was noted in a session, where it was not changed since by a person."""
+    async def forget(self, session: str, who: str = "", *, dry: bool = False) -> Noted:
+        """Undo everything that was noted in a session, where it was not changed since by a person; `dry` only tells.
+
+        Raises ToolError for a session in which nothing was noted.
+        """
         ...
+
+
+class Conversations(Protocol):
+    """The past conversations of one person, as far as a memory may read them."""
+
+    async def sessions(self) -> Sequence[SessionInfo]:
+        """All of them, the last changed first."""
+        ...
+
+    async def lines(self, session: str, *, after: int = 0) -> Sequence[Line]:
+        """The messages behind the fact `after`; none of a session that is gone or somebody else's."""
+        ...
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        """What the search by words finds, whatever owner the query names."""
+        ...
+
+    async def hit(self, session: str, seq: int) -> Hit | None:
+        """A message as a search shows it; None for one that is gone or somebody else's."""
+        ...
+
+
+class ProviderStart(Struct, frozen=True, kw_only=True):
+    """What a memory provider is made with: the folder for its files, its part of `memory.config`, the person's conversations."""
+
+    folder: str
+    config: Mapping[str, Any] = {}
+    past: Conversations
 
 
 class MemoryProvider(Protocol):
-    """An external memory; one at a time. Every call has a deadline, and what fails or is late is left out with a notice.
+    """An external memory; one at a time. It runs in a thread of its own with a loop of its own.
 
-    A hook that a provider has no use for does nothing.
+    An entry point in the group `melete.memory` names what makes one from a `ProviderStart`. Every call has a deadline, and what
+    fails or is late is left out with a notice. Every hook may be left out, and None means nothing wherever something is returned.
     """
-
-    @property
-    def name(self) -> str:
-        """As it stands in `memory.provider`."""
-        ...
 
     def available(self) -> str:
         """Why it cannot be used here, in a line that says what to do; empty where it can."""
         ...
 
     async def open(self, *, session: str, who: str, home: str, surface: str, cwd: str) -> None:
-        """Get ready for a session."""
+        """Get ready for a session of the person `who`, empty for the local one."""
         ...
 
     async def prompt_block(self) -> str:
@@ -211,19 +257,23 @@ class MemoryProvider(Protocol):
         ...
 
     async def prefetch(self, query: str, *, limit: int = 5) -> Sequence[Recalled]:
-        """What it knows about a message that was just said."""
+        """What it knows about a message that was just said, the best first."""
         ...
 
     async def queue_prefetch(self, query: str) -> None:
-        """Prepare for what may be asked next, in the background."""
+        """Prepare for what may be asked next, in the background; called when a message was said."""
+        ...
+
+    async def rank(self, query: Query, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The hits of a search in past conversations, ordered by what it knows, with others that fit the query."""
         ...
 
     async def sync_turn(self, user: str, assistant: str) -> None:
-        """Take in a turn that is over."""
+        """Take in a turn that is over, in the background."""
         ...
 
     async def on_turn_start(self, number: int, user: str) -> None:
-        """A turn begins."""
+        """A turn begins; in the background, as the hooks below but for `on_pre_compress`."""
         ...
 
     async def on_session_end(self, messages: Sequence[Message]) -> None:
@@ -231,7 +281,7 @@ class MemoryProvider(Protocol):
         ...
 
     async def on_session_switch(self, session: str, *, parent: str = "") -> None:
-        """The conversation goes on in another session or segment."""
+        """The conversation goes on in another segment, as after a compaction."""
         ...
 
     async def on_pre_compress(self, messages: Sequence[Message]) -> str:
@@ -247,7 +297,7 @@ class MemoryProvider(Protocol):
         ...
 
     def tools(self) -> Sequence[ToolSchema]:
-        """The schemas of tools of its own."""
+        """The schemas of tools of its own, known before it is open."""
         ...
 
     async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
