@@ -39,13 +39,6 @@ def pytest_configure() -> None:
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes run the tests (pytest -n 2), a file stays in one of them, and so does all that shares an engine."""
-    for item in items:
-        shared = item.path.parent.name == "places" or "engine" in getattr(item, "fixturenames", ())
-        item.add_marker(pytest.mark.xdist_group("places" if shared else str(item.path)))
-
-
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what cannot run here; in strict CI a missing program is a failure instead."""
     if item.get_closest_marker("live") and not item.config.getoption("--live"):
