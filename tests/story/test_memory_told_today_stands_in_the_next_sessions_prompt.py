@@ -74,14 +74,14 @@ def test_a_session_that_goes_on_keeps_its_prompt_byte_for_byte(tmp_path: Path) -
 
 def test_two_people_do_not_see_one_another(tmp_path: Path) -> None:
     work = tmp_path / "work"
-    session(work, [keep("Ada is allergic to nuts."), Say("Noted.")], "I am allergic to nuts.", owner="ada")
+    session(work, [keep("Ada is allergic to nuts."), Say("Noted.")], "I am allergic to nuts.", owner="key:ada")
     session(
         work,
         [keep("Plays chess on Tuesdays."), keep("The office closes at six.", "memory"), Say("Noted.")],
         owner="bob",
     )
-    prompts = {name: system(session(work, [Say("Hi.")], owner=name)[1][0]) for name in ("ada", "bob", "")}
-    assert [name for name, text in prompts.items() if "allergic" in text] == ["ada"]
+    prompts = {name: system(session(work, [Say("Hi.")], owner=name)[1][0]) for name in ("key:ada", "bob", "")}
+    assert [name for name, text in prompts.items() if "allergic" in text] == ["key:ada"]
     assert [name for name, text in prompts.items() if "chess" in text] == ["bob"]
     assert all("closes at six" in text for text in prompts.values())
     assert "allergic" not in melete("memory", "show", "--user").stdout

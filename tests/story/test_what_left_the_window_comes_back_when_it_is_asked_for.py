@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from melete.app.compacting import compress
-from melete.app.recalled import RECALLED
 from melete.app.replay import Runs
 from melete.core.event import Compacted, Said, Spent
 from melete.core.message import Text
+from melete.core.taskstate import RECALLED
 from melete.core.tool import Output, ToolContext, tool
 from melete.testing import Call, Fault, Say, ScriptedModel
 from melete.testing.replies import Reply
@@ -164,3 +164,35 @@ def test_the_command_of_the_chat(tmp_path: Path) -> None:
         say(chat, "/compact here 1 focus the word", "summed up by")
         chat.type("\x04")
         assert chat.end() == 0
+
+
+def test_what_comes_back_does_not_stand_behind_what_has_replaced_it(tmp_path: Path) -> None:
+    """The later result is in view, the earlier one is not: the one that comes back brings the other with it."""
+    colours = iter(("crimson", "ochre"))
+
+    @tool()
+    async def kiosk(ctx: ToolContext) -> Output:
+        """Looks at the kiosk."""
+        return Output(fields={"output": f"{IDLE}\nThe lighthouse kiosk is painted {next(colours)} today.\n{IDLE}"})
+
+    def script(body: dict[str, Any], _: int) -> Reply | str:
+        seen = json.dumps(body["messages"])
+        said = [message["content"] for message in body["messages"] if message["role"] == "user"][-1]
+        if str(said).startswith("What colour"):
+            return max(("crimson", "ochre"), key=seen.rfind)
+        return Call("kiosk", {}) if str(said) == "Look." and body["messages"][-1]["role"] == "user" else "Fine."
+
+    async def main() -> None:
+        async with talk(model, tmp_path / "work", settings=AUXILIARY, variables=WINDOW, tools=[kiosk]) as here:
+            await here.say("Look.")
+            for number in range(24):
+                await here.say(f"Number {number}. {IDLE}")
+            assert await here.facts(Compacted)
+            await here.say("Look.")
+            ended = await here.say("What colour is the lighthouse kiosk painted?")
+            assert ended.text == "ochre"
+            asked = (await here.facts(Said))[-1].message.text
+            assert asked.index("crimson") < asked.index("ochre")
+
+    with ScriptedModel(script) as model:
+        asyncio.run(main())

@@ -5,6 +5,7 @@ request may differ from the one before.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -255,6 +256,7 @@ def cut_result(part: Part) -> Part:
     return msgspec.structs.replace(part, content=_json(fields), images=())
 
 
+@lru_cache(maxsize=256)
 def _held(content: str) -> str:
     """The values of a result that are most like facts, as far as its beginning does not show them."""
     found = [one.text for one in _values.load()(content) if one.weight > 1 and one.text not in content[:SHOWN]]

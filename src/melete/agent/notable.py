@@ -20,6 +20,8 @@ MOST: Final = 12
 """Values that are taken out of one result."""
 DEEP, WIDE = 3, 8
 """Levels and items of a result that are looked at."""
+PROSE: Final = 0.4
+"""The weight of a sentence of a long line: it counts only where it has two words of what is wanted."""
 WORDS = 6
 """Words that the name of a value may have."""
 STEM, NEAR = 5, 4
@@ -142,7 +144,8 @@ def values(content: str, most: int = MOST, *, wanted: frozenset[str] = frozenset
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         fields = None
     found = _walk(cast("dict[str, Any]", fields), "", DEEP) if isinstance(fields, dict) else _of_text(content, "")
-    distinct = {one.text: one for one in islice(found, 40 * MOST)}
+    near = (one for one in found if one.weight != PROSE or len(stems(one.text) & wanted) > 1)
+    distinct = {one.text: one for one in islice(near, 40 * MOST)}
     often = Counter(one.key for one in distinct.values())
 
     def worth(one: Value) -> float:
@@ -194,6 +197,8 @@ def _of_text(text: str, name: str) -> Iterator[Value]:
     lines = [line for line in ends(text).splitlines() if line.strip()]
     alone = name and len(lines) == 1
     for line in lines:
+        if len(line) > LINE:
+            yield from (Value(one, skeleton(one), PROSE) for one in sentences(_NUMBERED.sub("", line)))
         made = [*_of_line(_NUMBERED.sub("", line[:LINE]).strip())]
         yield from made or (_pair(name, line.strip(), weight=0.7) if alone else ())
 
@@ -230,7 +235,7 @@ def _pair(key: str, value: str, *, weight: float = 0.0, sign: str = ": ") -> Ite
     if not value or not key or value[0] in "{[(" or value in ("=", "None", "null", "true", "false"):
         return
     short = value if len(value) <= VALUE else f"{value[: VALUE - 1]}…"
-    exact = LITERAL.search(value) is not None or len(value.split()) <= 3  # noqa: PLR2004
+    exact = LITERAL.search(clipped(short)) is not None or len(value.split()) <= 3  # noqa: PLR2004
     yield Value(f"{key}{sign}{short}", skeleton(key), weight or (2.0 if exact else 1.0))
 
 

@@ -228,12 +228,14 @@ def _material(fold: Fold, parts: Parts, room: int, begins: int) -> Material:
 
 
 def note(state: TaskState, account: str, shown: Shown) -> Message:
-    """The message that takes the place of what fell out; each part bears the taint of what it is made of."""
-    told = rendered(state, goal=shown.goal, latest=shown.latest)
-    parts = [Text(text=f"{NOTE}\n{shown.about}\n\n{STATE}\n{told}")]
+    """The message that takes the place of what fell out; each part bears the taint of what it is made of.
+
+    The state stands behind a summary that may err: what the person said has the last word.
+    """
+    parts = [Text(text=f"{NOTE}\n{shown.about}"), Text(text=account, taint=shown.taint)]
     if values := rendered_values(state):
         parts.append(Text(text=f"{VALUES}\n{values}", taint=worst(one.taint for one in state.values)))
-    parts.append(Text(text=account, taint=shown.taint))
+    parts.append(Text(text=f"{STATE}\n{rendered(state, goal=shown.goal, latest=shown.latest)}"))
     parts += [shown.found] if shown.found else []
     return Message(role="user", parts=tuple(parts), by=RUNTIME)
 

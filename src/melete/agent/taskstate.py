@@ -16,14 +16,14 @@ from melete.agent.notable import sentences as sentences_of
 from melete.agent.notable import skeleton, stems, values, weigh
 from melete.core.event import Compacted, Fact, Reply, Said, Steered, ToolEnded, ToolStarted
 from melete.core.message import Message, Taint, Text, ToolCall
-from melete.core.taskstate import Kept, Step, TaskState
+from melete.core.taskstate import RECALLED, Kept, Step, TaskState
 from melete.security.taint import UNTRUSTED
 from melete.security.threats import scan
 
 ADDED: Final = (
     "[From the skill library",
     "[The person calls for the skill",
-    "[From earlier in this conversation",
+    RECALLED,
     "[From memory",
 )
 """How texts begin that the runtime has put behind a person's words."""
@@ -332,12 +332,12 @@ def rendered_values(state: TaskState) -> str:
     """The values that tools returned, a line for each call; empty where there are none."""
     lines: dict[tuple[int, str], list[str]] = {}
     for one in state.values:
-        lines.setdefault((one.number, one.source), []).append(one.text)
+        lines.setdefault((one.number, one.source), []).append(" ".join(one.text.split()))
     return "\n".join(f"- step {number}, {source}: {'; '.join(texts)}" for (number, source), texts in lines.items())
 
 
 def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
-    found = [f"- {line}" for line in lines]
+    found = [f"- {' '.join(line.split())}" for line in lines]  # a path or a step must not look like lines of its own
     if found:
         yield "\n".join((title, *found))
 

@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 
 from melete.agent.budget import Budgeted, bill, characters
 from melete.agent.notable import BINDING, LITERAL
-from melete.app.memory import FILES
+from melete.agent.taskstate import worst
+from melete.app.memory import BETWEEN, FILES
 from melete.app.wire import Melete
 from melete.core.errors import ConfigError, LimitError
 from melete.core.event import Notice, Reply
@@ -104,31 +105,36 @@ async def _merged(
     app: Melete, notes: Memory, *, ctx: ToolContext, change: Noting, refused: Noted
 ) -> tuple[Noting | None, str]:
     """The merging that the model suggests, None without one that can be read, and what is wrong with it."""
+    if refused.used > 2 * refused.limit:  # nobody has that shortened by a model, and to compare it takes long
+        return None, "it holds more than twice of what it may"
     withheld = _withheld.load()
-    entries = [one for one in await notes.entries(change.who, change.target) if not withheld(one)]
+    known = await notes.entries(change.who, change.target)
+    entries = [
+        one for one in known if not (withheld(one) or one.until or one.anchor)
+    ]  # a merged text has no day of its own
+    apart = refused.used - len(BETWEEN.join(one.text for one in entries))
+    most = int(SPARE * refused.limit) - apart - sum(len(step.content) for step in change.operations)
     made, wrong = None, ""
     model = app.models.model("review")
     try:
         asked = Budgeted(model, ctx.budget, estimate=characters)
-        messages = [user(app.redact(_material(entries, change, most=int(SPARE * refused.limit) - _size(change))))]
+        messages = [user(app.redact(_material(entries, change, most=most)))]
         for _ in range(TRIES):
             reply = await _asked(asked, messages)
             await ctx.session.record(bill(model, reply, "review"))
             steps, wrong = _read(reply.message.text)
             if steps:
+                merging = {step.old_text for step in steps}
                 made = structs.replace(
-                    change, operations=steps, author="consolidation", said="", reason="merged to make room"
-                )
+                    change, operations=steps, author="consolidation", said="", reason="merged to make room",
+                    taint=worst((change.taint, *(one.taint for one in entries if one.id in merging))),
+                )  # fmt: skip
                 if not (wrong := await _wrong(notes, entries, made, change)):
                     break
             messages += [reply.message, user(f"That cannot be done: {wrong}. Answer with all operations anew.")]
     finally:
         await model.aclose()
     return made, wrong
-
-
-def _size(change: Noting) -> int:
-    return sum(len(step.content) for step in change.operations)
 
 
 def _material(entries: Sequence[MemoryEntry], change: Noting, *, most: int) -> str:
@@ -175,7 +181,10 @@ async def _wrong(notes: Memory, entries: Sequence[MemoryEntry], merged: Noting, 
 
 
 def lost(entries: Sequence[MemoryEntry], steps: Sequence[Operation]) -> Iterator[str]:
-    """What the entries that are changed say letter by letter, and what binds, that would stand nowhere any more."""
+    """What the entries that are changed say letter by letter, and what binds, that would stand nowhere any more.
+
+    An entry of whose words most would be gone is lost as a whole.
+    """
     changed = {step.old_text for step in steps}
     old = "\n".join(one.text for one in entries if one.id in changed)
     kept = [one.text for one in entries if one.id not in changed]
@@ -190,3 +199,7 @@ def lost(entries: Sequence[MemoryEntry], steps: Sequence[Operation]) -> Iterator
         low = name.casefold()
         if name[0].isupper() and low not in small and low[:STEM] not in words:
             yield name
+    for entry in entries:
+        said = {word[:STEM] for word in _NAME.findall(entry.text.casefold()) if word not in small}
+        if entry.id in changed and 2 * len(said - words) > len(said):
+            yield f"“{' '.join(entry.text.split())[: STEM * 10]}”"

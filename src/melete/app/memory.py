@@ -87,7 +87,9 @@ class Memories:
             return ""
         try:
             text = await self._notes.snapshot(self._ref.owner)
-            self.remarks = [f"{one.what}; {one.next}" for one in await self._notes.problems(self._ref.owner)]
+            self.remarks = [
+                f"{FILES[one.target]}: {one.what}; {one.next}" for one in await self._notes.problems(self._ref.owner)
+            ]
         except StoreError as error:  # the conversation goes on without it
             text, self.remarks = "", [f"nothing is remembered in this session: {error}"]
         small = is_small(self._app.loaded.settings.agent.profile, window)

@@ -12,7 +12,6 @@ import msgspec
 from msgspec import UNSET, structs
 
 from melete.app.plugins import add_installed, registry
-from melete.app.recalled import RECALLED
 from melete.app.settings import Loaded
 from melete.app.skills import CALLED, SUGGESTED
 from melete.app.wire import Melete
@@ -23,6 +22,7 @@ from melete.core.message import Message, Taint, Text
 from melete.core.plugin import Lazy
 from melete.core.ports import Memory, ProviderStart
 from melete.core.session import Hit, Line, Query, SessionInfo, SessionRef, Store, Which
+from melete.core.taskstate import RECALLED
 from melete.core.tool import Output, Tool, ToolContext
 from melete.core.transcript import Transcript
 
@@ -139,12 +139,13 @@ class Provided:
         left = self._room
         rows: dict[Taint, list[str]] = {}
         for one in await recalling or ():
-            row = f"- {one.source}: {one.text.strip()}" if one.source else f"- {one.text.strip()}"
+            source = " ".join(one.source.split())
+            row = f"- {source}: {one.text.strip()}" if source else f"- {one.text.strip()}"
             if (
                 sum(map(len, rows.values())) < MOST
                 and len(row) <= left
                 and row not in self._seen
-                and self._clean([one.text])
+                and self._clean([row])
             ):
                 self._seen.add(row)
                 rows.setdefault("tool" if one.taint == "none" else one.taint, []).append(self._app.redact(row))

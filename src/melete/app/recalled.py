@@ -19,12 +19,12 @@ from melete.core.errors import StoreError
 from melete.core.event import Fact, Reply, Said, Steered, ToolEnded
 from melete.core.message import Message, Taint, Text
 from melete.core.session import Query, Session, SessionRef, Which
+from melete.core.taskstate import RECALLED
 from melete.security.taint import UNTRUSTED
 from melete.security.threats import scan
 
 log = logging.getLogger("melete.recalled")
-RECALLED = "[From earlier in this conversation, found by the runtime because it may bear on what is asked]"
-"""How such an addition begins."""
+TITLE = f"{RECALLED}, found by the runtime because it may bear on what is asked]"
 MOST, LONGEST, LEAST = 5, 1_500, 400
 """Passages, and characters of all of them in a wide and in a small window."""
 SHARE = 32
@@ -84,7 +84,7 @@ async def passages(app: Melete, ref: SessionRef, asked: str, *, view: str, room:
         return None
     chosen.sort()  # in the order in which it was said: what corrects stands behind what it corrects
     lines = (f"- {one.who} ({_place(one, facts)}): {one.text}" for one in chosen)
-    return Text(text=app.redact("\n".join((RECALLED, *lines))), taint=worst(one.taint for one in chosen))
+    return Text(text=app.redact("\n".join((TITLE, *lines))), taint=worst(one.taint for one in chosen))
 
 
 def _passages(found: Sequence[Fact], asked: str, *, view: str, facts: Mapping[int, Fact]) -> list[Passage]:
@@ -99,12 +99,12 @@ def _passages(found: Sequence[Fact], asked: str, *, view: str, facts: Mapping[in
         wanted = (
             one
             for one in _pieces(text)
-            if one not in view and weigh(one) and skeleton(one) != form and not (taint in UNTRUSTED and scan(one))
+            if weigh(one) and skeleton(one) != form and not (taint in UNTRUSTED and scan(one))
         )
         made += [(Passage(fact.seq, who, one, taint), stems(one) & words) for one in wanted]
     common = Counter(stem for _, shared in made for stem in shared)
     scored = [
-        (sum(math.log2(1 + len(made) / common[one]) for one in shared), passage)
+        (sum(math.log2(1 + len(made) / common[one]) for one in shared), passage, shared)
         for passage, shared in made
         if any(map(_tells, shared))
     ]
@@ -112,15 +112,29 @@ def _passages(found: Sequence[Fact], asked: str, *, view: str, facts: Mapping[in
         (fact.seq, stems(one)) for fact in found if _is_persons(fact) for one in sentences(_read(fact)[1]) if weigh(one)
     ]
     said += [(last, stems(one)) for one in sentences(asked) if weigh(one)]
-    scored = [(score, one) for score, one in scored if one.who != "the person" or not _outdated(one, said)]
-    scored.sort(key=lambda pair: (-pair[0], -pair[1].seq))
+    scored = [one for one in scored if one[1].who != "the person" or not _outdated(one[1], said)]
+    scored.sort(key=lambda one: (-one[0], -one[1].seq))
+    hidden = [one for one in scored if one[1].text not in view]
     alike: Counter[str] = Counter()
-    best: dict[str, Passage] = {}
-    for score, passage in scored:
+    best: dict[str, tuple[Passage, frozenset[str]]] = {}
+    for score, passage, shared in hidden:
         alike[skeleton(passage.text)] += 1
-        if score >= scored[0][0] * NEAR and alike[skeleton(passage.text)] <= ALIKE:
-            best.setdefault(passage.text, passage)
-    return list(best.values())
+        if score >= hidden[0][0] * NEAR and alike[skeleton(passage.text)] <= ALIKE:
+            best.setdefault(passage.text, (passage, shared))
+    newer = _newer([(passage, shared) for _, passage, shared in scored if passage.text in view], list(best.values()))
+    return [passage for chosen in best.values() for passage in (*newer.pop(chosen[0], ()), chosen[0])]
+
+
+def _newer(
+    seen: Sequence[tuple[Passage, frozenset[str]]], chosen: Sequence[tuple[Passage, frozenset[str]]]
+) -> dict[Passage, list[Passage]]:
+    """For what is brought back, the newest that is in view and about the same: an old word must not stand behind it alone."""
+    made: dict[Passage, list[Passage]] = {}
+    for old, words in chosen:
+        later = [one for one, shared in seen if one.seq > old.seq and words <= shared]
+        if later and (newest := max(later)) not in [one for some in made.values() for one in some]:
+            made[old] = [newest]
+    return made
 
 
 def _pieces(text: str) -> Iterator[str]:

@@ -11,6 +11,8 @@ Target = Literal["memory", "user"]
 """`memory` is about the work and shared; `user` is about one person."""
 Action = Literal["add", "replace", "remove"]
 State = Literal["active", "stale", "superseded", "forgotten"]
+WITHHELD = "withheld, by the rule "
+"""How the mark of an entry begins that nobody but a person is shown."""
 
 
 class Operation(Struct, frozen=True, kw_only=True, omit_defaults=True):

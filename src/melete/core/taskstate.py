@@ -4,6 +4,9 @@ from msgspec import Struct
 
 from melete.core.message import Taint
 
+RECALLED = "[From earlier in this conversation"
+"""How a text begins that the runtime has put behind a person's words, out of what is no longer in view."""
+
 
 class Step(Struct, frozen=True, kw_only=True):
     """One step of the plan, as `todo` has it."""

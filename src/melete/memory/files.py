@@ -20,6 +20,8 @@ from melete.core.plugin import Lazy
 
 MARK: Final = "§"
 LARGEST: Final = 1 << 20
+MOST: Final = 2_000
+"""Entries that a file may hold, however large they are."""
 PRIVATE: Final = 0o600
 STEP, PATIENCE = 0.01, 10.0
 """Seconds between two looks at a lock that another process holds, and until it is given up."""
@@ -76,15 +78,16 @@ def rendered(texts: Sequence[str], like: bytes) -> bytes:
 
 
 def texts_of(data: bytes) -> tuple[list[str], bool]:
-    """The entries of these bytes, and whether every one of them is text; raises UnusableError for what is none at all."""
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return parted(data.decode("utf-16", "replace")), False
-    if b"\0" in data:
+    """The entries of these bytes, and whether every one of them is text; raises UnusableError for what is no memory at all."""
+    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    if b"\0" in data and not wide:
         raise UnusableError("it is no text", "move it away, or put a text in its place")
-    try:
-        return parted(data.decode("utf-8-sig")), True
-    except UnicodeDecodeError:
-        return parted(data.decode("utf-8-sig", "replace")), False
+    text, whole = data.decode("utf-16" if wide else "utf-8-sig", "replace"), not wide
+    if whole and "\ufffd" in text:
+        whole = text.removeprefix("\ufeff").encode() == data.removeprefix(b"\xef\xbb\xbf")
+    if len(texts := parted(text)) > MOST:
+        raise UnusableError(f"it holds more than {MOST:,} entries", "merge or remove some, or move it away")
+    return texts, whole
 
 
 # ---- files -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,8 @@ UNSEEN: Final = timedelta(days=90)
 """After this time without a word an address should be looked at again."""
 FEW, COMMON = 2, 0.7
 """Words that two entries about the same thing share at least, and their part of all the words that either has."""
+MOST: Final = 200
+"""Entries of a file that are compared with one another; no prompt shows so many."""
 SERIES: Final = 3
 """Entries that differ from one in the same way, and then do not contradict it: each is about another thing of a kind."""
 _DAY: Final = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
@@ -44,11 +46,11 @@ _SMALL: Final = frozenset(
 
 def doubted(entries: Sequence[MemoryEntry], now: datetime) -> tuple[MemoryEntry, ...]:
     """The entries, each with what speaks against it at this time."""
-    said = [_said(entry.text) for entry in entries]
+    said = [_said(entry.text) for entry in entries[:MOST]]
     marked: list[MemoryEntry] = []
     for place, entry in enumerate(entries):
         marks = [*_aged(entry, now)]
-        others = [at for at, other in enumerate(said) if at != place and _otherwise(said[place], other)]
+        others = [at for at, other in enumerate(said) if at != place < MOST and _otherwise(said[place], other)]
         newer = [entries[at] for at in others if _newer(entries[at], at, entry, place)]
         if newer and len(others) < SERIES:
             marks.append(f"a newer entry says otherwise: {excerpt(newer[-1].text)}")

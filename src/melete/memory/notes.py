@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import structs, to_builtins
 
-from melete.core.memory import MemoryEntry, MemoryProblem, MemoryProposal, Noted, Noting, Past, Target
+from melete.core.memory import WITHHELD, MemoryEntry, MemoryProblem, MemoryProposal, Noted, Noting, Past, Target
 from melete.core.ports import Clock, Ledger
 from melete.core.tool import ToolError
 from melete.memory import past
@@ -18,7 +18,7 @@ from melete.memory.keeping import Keeping, Sheet, State
 from melete.memory.marks import doubted
 from melete.memory.plan import Plan, Unclear, excerpt, folded, formed, planned, rows
 from melete.memory.rules import Judge, Rules, length, receipts, too_long
-from melete.memory.snapshot import NAMES, WITHHELD, shown, withheld
+from melete.memory.snapshot import NAMES, shown, withheld
 
 __all__ = ["Notes", "Rules"]
 
@@ -27,6 +27,7 @@ DECISION: Final = "memory.decision"
 TARGETS: Final[tuple[Target, ...]] = ("memory", "user")
 SAID: Final = 1_000
 """Characters of a person's sentence that are kept with what came from it."""
+T = TypeVar("T", MemoryEntry, Noting)
 Told = Callable[[State], tuple[Plan, Sequence[Row]]]
 """What a change makes of a file, and what the ledger is to tell of it; raises ToolError."""
 
@@ -75,13 +76,21 @@ class Notes:
 
     async def _doubted(self, target: Target, who: str) -> list[MemoryEntry]:
         state = await self._keeping.look(self._keeping.sheet(target, who))
+        refused = {one.id: rule for one in state.entries if (rule := self._threat(one))}
+        shown = [one for one in state.entries if one.id not in refused]
+        clean = {one.id: one for one in doubted(shown, self._clock.now())}
         found: list[MemoryEntry] = []
-        for entry in doubted(state.entries, self._clock.now()):
-            changes: dict[str, Any] = {} if entry.who in ("", who) else {"session": "", "turn": 0, "said": ""}
-            if rule := self._judge.threat(entry, self._keeping.books.judged):
-                changes |= {"state": "stale", "marks": (WITHHELD + rule, *entry.marks)}
-            found.append(structs.replace(entry, **changes) if changes else entry)
+        for entry in state.entries:
+            one = clean.get(entry.id) or structs.replace(entry, state="stale", marks=(WITHHELD + refused[entry.id],))
+            found.append(one if one.who == who else unsaid(one))
         return found
+
+    def _threat(self, entry: MemoryEntry) -> str:
+        return self._judge.threat(entry, self._keeping.books.judged)
+
+    def _excerpt(self, entry: MemoryEntry) -> str:
+        """The beginning of an entry, as a model may read it."""
+        return "(withheld)" if self._threat(entry) else excerpt(entry.text)
 
     async def problems(self, who: str = "") -> Sequence[MemoryProblem]:
         """The files and entries that are not used as they are, and why."""
@@ -147,7 +156,7 @@ class Notes:
             return Noted(ok=False, reason=f"{sheet.path} cannot be used: {error}", limit=limit)
         except ToolError as error:
             among = error.among if isinstance(error, Unclear) else ()
-            listed = "".join(f"\n- [{entry.id}] {excerpt(entry.text)}" for entry in among)
+            listed = "".join(f"\n- [{entry.id}] {self._excerpt(entry)}" for entry in among)
             return Noted(ok=False, reason=f"{error}{listed}", entries=among, used=used, limit=limit)
 
     async def _carried_out(
@@ -157,15 +166,15 @@ class Notes:
         used, will, limit = length(state.entries), length(plan.entries), self._rules.limit(sheet.target)
         noted = Noted(ok=False, used=used, limit=limit, adds=will - used)
         name = NAMES[sheet.target][1]
+        if why := self._judge.refusal(state.entries, plan, self._keeping.books.judged):
+            return structs.replace(noted, reason=why)
         if change.operations and too_long(used, will, limit):
             why = (
                 f"{name} has no room: {used:,} of {limit:,} characters are used, and this adds {will - used:,}. "
                 "Nothing was changed: merge, shorten or remove entries first, or in the same call by operations"
             )
             return structs.replace(noted, reason=why, full=True)
-        if why := self._judge.refusal(state.entries, plan, self._keeping.books.judged):
-            return structs.replace(noted, reason=why)
-        said = receipts(state.entries, plan)
+        said = receipts(state.entries, plan, self._excerpt)
         if will > limit:
             said = (
                 *said,
@@ -174,8 +183,7 @@ class Notes:
         noted = structs.replace(noted, ok=True, receipts=said)
         if not (act and told):
             return noted
-        change = structs.replace(change, said=self._judge.redact(change.said)[:SAID].encode(errors="replace").decode())
-        number = await self._keeping.put(sheet, state, change, plan=plan, told=told)
+        number = await self._keeping.put(sheet, state, self._with_words(change), plan=plan, told=told)
         book = self._keeping.books.book(sheet.key)
         touched = {row.entry for row in told}
         return structs.replace(
@@ -185,19 +193,29 @@ class Notes:
             number=number,
         )
 
+    def _with_words(self, change: Noting) -> Noting:
+        """The change with the person's sentence as it may be stored."""
+        return structs.replace(change, said=self._judge.redact(change.said)[:SAID].encode(errors="replace").decode())
+
     # ---- proposals ---------------------------------------------------------------------------------------------------
 
     async def propose(self, change: Noting) -> str:
         """Put the change into the inbox and return the proposal's id; raises ToolError for what could never be in a file."""
         for operation in change.operations:
-            if operation.action != "remove":
-                formed(operation)
+            if operation.action != "remove" and self._judge.redact(text := formed(operation)) != text:
+                raise ToolError("it holds a secret, which memory does not keep")
         name = new_id()
-        await self._ledger.append(PROPOSAL, {"id": name, "change": to_builtins(change)})
+        await self._ledger.append(PROPOSAL, {"id": name, "change": to_builtins(self._with_words(change))})
         return name
 
     async def proposals(self, who: str = "") -> Sequence[MemoryProposal]:
         """What waits for a person, the oldest first."""
+        return [
+            one if one.change.who == who else structs.replace(one, change=unsaid(one.change))
+            for one in self._waiting(who)
+        ]
+
+    def _waiting(self, who: str) -> list[MemoryProposal]:
         open_: dict[str, MemoryProposal] = {}
         for fact in self._ledger.read():
             if fact["kind"] == DECISION:
@@ -206,11 +224,11 @@ class Notes:
                 with suppress(msgspec.ValidationError):  # a later version has written it
                     made = msgspec.convert(fact, MemoryProposal)
                     open_[made.id] = made
-        return [one for one in open_.values() if one.change.who in ("", who) or one.change.target == "memory"]
+        return [one for one in open_.values() if one.change.who == who or one.change.target == "memory"]
 
     async def accept(self, proposal: str, who: str = "") -> Noted:
         """Make a proposed change; it goes on waiting where it cannot be made. Raises ToolError for an id that names none."""
-        found = await self._proposal(proposal, who)
+        found = self._proposal(proposal, who)
         noted = await self.apply(found.change)
         if noted.ok:
             await self._ledger.append(DECISION, {"proposal": found.id, "accepted": True})
@@ -218,11 +236,11 @@ class Notes:
 
     async def reject(self, proposal: str, who: str = "") -> None:
         """Let a proposed change be; raises ToolError for an id that names none."""
-        found = await self._proposal(proposal, who)
+        found = self._proposal(proposal, who)
         await self._ledger.append(DECISION, {"proposal": found.id, "accepted": False})
 
-    async def _proposal(self, wanted: str, who: str) -> MemoryProposal:
-        found = [one for one in await self.proposals(who) if wanted and one.id.startswith(wanted)]
+    def _proposal(self, wanted: str, who: str) -> MemoryProposal:
+        found = [one for one in self._waiting(who) if wanted and one.id.startswith(wanted)]
         if len(found) != 1:
             raise ToolError(f"{wanted!r} begins several proposals" if found else f"no proposal {wanted!r} waits")
         return found[0]
@@ -256,6 +274,10 @@ class Notes:
         def plan(state: State) -> tuple[Plan, Sequence[Row]]:
             if any((entry.id, entry.text) == (old.id, old.text) for entry in state.entries):
                 raise ToolError(f"[{old.id}] is as it was in {old.version}")
+            if same := [
+                entry for entry in state.entries if entry.id != old.id and folded(entry.text) == folded(old.text)
+            ]:
+                raise Unclear(f"entry [{same[0].id}] says that already", same)
             return _with(state, {old.id: old}), [_back(old)]
 
         return await self._change(_by_person(old.target, who, f"back to {old.version}"), plan, act=True)
@@ -266,12 +288,18 @@ class Notes:
         Raises ToolError for a session in which nothing was noted.
         """
         await self.entries(who)
-        if not session or all(step.changed.session != session for step in self._steps(*TARGETS, who=who)):
+        known = self._steps(*TARGETS, who=who)
+        noted: set[Target] = {step.changed.target for step in known if session and step.changed.session == session}
+        touched: list[Target] = [target for target in TARGETS if target in noted]
+        if not touched:
             raise ToolError(f"nothing was noted in a session {session!r}")
-        why = f"forgetting the session {session}"
-        done = [
-            await self._undo(target, who, lambda one: one.session == session, why, act=not dry) for target in TARGETS
-        ]
+        why, done = f"forgetting the session {session}", list[Noted]()
+        for act in (False,) if dry else (False, True):  # both files, or none
+            done = [
+                await self._undo(target, who, lambda one: one.session == session, why, act=act) for target in touched
+            ]
+            if not all(one.ok for one in done):
+                break
         return Noted(
             ok=all(one.ok for one in done),
             reason="; ".join(one.reason for one in done if one.reason),
@@ -287,7 +315,8 @@ class Notes:
         def plan(state: State) -> tuple[Plan, Sequence[Row]]:
             found = past.undone(self._steps(target, who=who), wanted, state.entries)
             kept.extend(
-                f"[{entry.id}] stays, a person has changed it since: {excerpt(entry.text)}" for entry in found.kept
+                f"[{entry.id}] stays, a person has changed it since, or another says the same: {excerpt(entry.text)}"
+                for entry in found.kept
             )
             made = _with(state, found.back)
             made = Plan(entries=tuple(entry for entry in made.entries if entry.id not in found.away))
@@ -296,6 +325,11 @@ class Notes:
 
         noted = await self._change(_by_person(target, who, why), plan, act=act)
         return structs.replace(noted, receipts=(*noted.receipts, *kept))
+
+
+def unsaid(told: T) -> T:
+    """What another person has said, without their words and where they said them."""
+    return structs.replace(told, session="", turn=0, said="")
 
 
 def _by_person(target: Target, who: str, reason: str) -> Noting:

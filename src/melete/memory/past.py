@@ -8,7 +8,7 @@ from msgspec import Struct
 from melete.core.memory import MemoryEntry, Past
 from melete.core.tool import ToolError
 from melete.memory.fold import EMPTY, Book, Changed, Row, after, read_changes
-from melete.memory.plan import excerpt
+from melete.memory.plan import excerpt, folded
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -22,7 +22,7 @@ class Step(Struct, frozen=True, kw_only=True):
     def told(self, who: str) -> Past:
         """As a person reads it; what another one said is left out."""
         changed = self.changed
-        theirs = changed.who not in ("", who)
+        theirs = changed.who != who
         return Past(
             entry=self.row.entry, target=changed.target, did=self.row.did, who=changed.who, author=changed.author,
             text=self.now.text if self.now else "", before=self.before.text if self.before else "",
@@ -65,7 +65,7 @@ def of_version(known: Sequence[Step], version: str) -> MemoryEntry:
 
 
 class Undone(Struct, kw_only=True):
-    """What it takes to undo changes of one file: `back` holds what comes back, `away` what goes, `kept` what a person changed."""
+    """What it takes to undo changes of one file: `back` holds what comes back, `away` what goes, `kept` what stays."""
 
     back: dict[str, MemoryEntry] = {}
     away: set[str] = set()
@@ -89,4 +89,8 @@ def undone(known: Sequence[Step], wanted: Callable[[Changed], bool], now: Sequen
             found.away |= {name} & here.keys()
         elif entry is None or entry.text != old.text:
             found.back[name] = old
+    others = {folded(entry.text) for entry in now if entry.id not in found.away | found.back.keys()}
+    for name in [name for name, old in found.back.items() if folded(old.text) in others]:  # it is said already
+        del found.back[name]
+        found.kept += [here[name]] if name in here else []
     return found

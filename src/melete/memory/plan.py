@@ -26,6 +26,8 @@ ALIKE: Final = 0.6
 PAIRS, LONG = 2_500, 4_000
 """Pairs of texts that are compared at most, and characters of one that is."""
 SHOWN: Final = 80
+LINES: Final = 4
+"""Lines of an entry that an agent does not replace by a part of its text."""
 ADDRESS: Final = ("http://", "https://")
 
 
@@ -73,11 +75,13 @@ def planned(change: Noting, entries: Sequence[MemoryEntry]) -> Plan:
 
 def _done(operation: Operation, left: list[MemoryEntry], change: Noting) -> str:
     """Do one operation; returns the id of an entry that it only confirms."""
+    at = -1 if operation.action == "add" else _chosen(operation.old_text, left)
+    if at >= 0 and change.author == "agent":
+        _sparing(operation, left[at])
     if operation.action == "remove":
-        del left[_chosen(operation.old_text, left)]
+        del left[at]
         return ""
     text = formed(operation)
-    at = _chosen(operation.old_text, left) if operation.action == "replace" else -1
     same = [place for place, entry in enumerate(left) if folded(entry.text) == folded(text) and place != at]
     if same and at >= 0:
         raise Unclear(f"entry [{left[same[0]].id}] says that already: remove the other one instead", [left[same[0]]])
@@ -95,6 +99,16 @@ def _done(operation: Operation, left: list[MemoryEntry], change: Noting) -> str:
     return known.id if stays else ""
 
 
+def _sparing(operation: Operation, entry: MemoryEntry) -> None:
+    """Raise Unclear where one line of a long entry is named, and all would go: a file of another product is one entry."""
+    lines = len(entry.text.splitlines())
+    named = operation.old_text.strip() in (entry.id, entry.text)
+    if not named and 2 * len(operation.content.splitlines()) < lines >= LINES:
+        raise Unclear(
+            f"that is in an entry of {lines} lines, which would all go: name it by its id if that is meant", [entry]
+        )
+
+
 def _entry(target: Target, name: str, text: str) -> MemoryEntry:
     return MemoryEntry(id=name, target=target, text=text, version=version_of(name, text))
 
@@ -110,11 +124,15 @@ def formed(operation: Operation) -> str:
         raise ToolError(f"a line that holds {MARK} alone parts entries: make an operation of each")
     if operation.until:
         try:
-            date.fromisoformat(operation.until)
-        except ValueError as error:
-            raise ToolError(f"until is no date: {operation.until!r}; write it as 2030-12-31") from error
+            right = date.fromisoformat(operation.until).isoformat() == operation.until  # days are compared as texts
+        except ValueError:
+            right = False
+        if not right:
+            raise ToolError(f"until is no date: {operation.until!r}; write it as 2030-12-31")
     anchor = operation.anchor
-    if anchor and not anchor.startswith(ADDRESS) and not (PurePath(anchor).is_absolute() or anchor.startswith("~/")):
+    if anchor and not (
+        anchor.isprintable() and (anchor.startswith((*ADDRESS, "~/")) or PurePath(anchor).is_absolute())
+    ):
         raise ToolError(f"anchor is neither a whole path nor an address: {anchor!r}")
     return text
 

@@ -6,8 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from textwrap import shorten
 from typing import Any, TypeVar, cast
+
+import msgspec
 
 from melete.core.errors import MeleteError
 from melete.core.tool import ToolError
@@ -61,11 +65,13 @@ class Hosted:
             self._loop.run_until_complete(self._open())
             self._loop.run_until_complete(self._work())
         finally:
+            if not self._over:
+                self.rest("it has ended its own thread")
             self._loop.close()
 
     async def _open(self) -> None:
         try:
-            self._provider = self._make()
+            self._provider = await _kept_within(self._make)
             if why := await self._call("available", (), {}):
                 self.rest(str(why))
             else:
@@ -97,8 +103,7 @@ class Hosted:
 
     async def _call(self, hook: str, args: Sequence[Any], named: Mapping[str, Any]) -> Any:
         found = getattr(self._provider, hook, None)
-        made = found(*args, **named) if found else None
-        return await made if inspect.isawaitable(made) else made
+        return await _kept_within(partial(found, *args, **named)) if found else None
 
     def problems(self) -> list[str]:
         """What went wrong since this was asked last, a line each."""
@@ -110,34 +115,23 @@ class Hosted:
 
         Raises only what a tool of its own says to the model: ToolError.
         """
-        found = await self._ask(hook, args, named, seconds=seconds, right=lambda found: isinstance(found, kind))
+        found = await self._ask(hook, args, named, seconds=seconds, kind=kind)
         return None if found is FAILED else cast("T | None", found)
 
     async def rows(self, hook: str, *args: Any, of: type[T], seconds: float = 0, **named: Any) -> list[T] | None:
         """The same for a hook that returns several; None where it fails."""
-
-        def right(found: object) -> bool:
-            return isinstance(found, Sequence) and all(isinstance(row, of) for row in cast("Sequence[object]", found))
-
-        found = await self._ask(hook, args, named, seconds=seconds, right=right)
-        return None if found is FAILED else list(cast("Sequence[T]", found or ()))
+        found = await self._ask(hook, args, named, seconds=seconds, kind=list[of])
+        return None if found is FAILED else cast("list[T]", found or [])
 
     async def _ask(
-        self,
-        hook: str,
-        args: Sequence[Any],
-        named: Mapping[str, Any],
-        *,
-        seconds: float,
-        right: Callable[[object], bool],
+        self, hook: str, args: Sequence[Any], named: Mapping[str, Any], *, seconds: float, kind: Any
     ) -> object:
         if not await self._is_ready():
             return FAILED
         try:
             async with asyncio.timeout(seconds or self._deadline):
                 found = await self._there(self._call(hook, args, named))
-            if not (found is None or right(found)):
-                raise TypeError(f"it returned {shorten(repr(found), 80)}")  # noqa: TRY301 - a failure like any other
+            found = None if found is None else _as(kind, found)
         except ToolError:
             self._failures = 0
             raise
@@ -157,14 +151,18 @@ class Hosted:
         try:
             async with asyncio.timeout(GRACE):
                 await self._there(asyncio.sleep(0))
-        except TimeoutError:
+        except (TimeoutError, RuntimeError):  # the thread hangs, or has ended
             return False
         return True
 
     def later(self, hook: str, *args: Any, **named: Any) -> None:
         """Call a hook in the background, after those that wait already; never waits."""
         if not self.resting:
-            self._loop.call_soon_threadsafe(self._put, hook, args, named)
+            self._soon(self._put, hook, args, named)
+
+    def _soon(self, call: Callable[..., None], *args: Any) -> None:
+        with suppress(RuntimeError):  # the thread has ended: then it rests
+            self._loop.call_soon_threadsafe(call, *args)
 
     def _put(self, hook: str, args: Sequence[Any], named: Mapping[str, Any]) -> None:
         try:
@@ -189,7 +187,7 @@ class Hosted:
             if await self.flush():
                 await self.ask("aclose", kind=object, seconds=SECONDS)
         finally:
-            self._loop.call_soon_threadsafe(self._last)
+            self._soon(self._last)
 
     def _last(self) -> None:
         """Wake the task of the thread, which then ends."""
@@ -216,8 +214,33 @@ class Hosted:
             self._problems.append(f"the memory {self.name!r} is not used in this session: {why}")
 
 
+async def _kept_within(act: Callable[[], Any]) -> Any:
+    """What it returns; what would end the thread, or look as if somebody had cancelled the answer, is a failure like others."""
+    try:
+        made = act()
+        return await made if inspect.isawaitable(made) else made
+    except (SystemExit, KeyboardInterrupt, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task and task.cancelling():
+            raise
+        raise RuntimeError(f"it raised {type(error).__name__}") from error
+
+
+def _as(kind: Any, found: object) -> object:
+    """What a hook returned, as what it should be in every field; raises TypeError for what could not be stored as that."""
+    try:
+        return found if kind is object else msgspec.json.decode(msgspec.json.encode(found), type=kind)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TypeError(f"it returned {shorten(repr(found), 80)}") from error
+
+
 def told(error: Exception) -> str:
     """What went wrong, in a few words."""
-    if isinstance(error, TimeoutError) and not str(error):
+    try:
+        said = str(error)
+    except Exception as worse:
+        log.warning("what a memory failed with cannot be told", exc_info=worse)
+        said = ""
+    if isinstance(error, TimeoutError) and not said:
         return "it was too late"
-    return str(error) if isinstance(error, MeleteError) else f"{type(error).__name__}: {error}".rstrip(": ")
+    return said if isinstance(error, MeleteError) else f"{type(error).__name__}: {said}".rstrip(": ")

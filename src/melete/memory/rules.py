@@ -10,7 +10,7 @@ from melete.core.memory import MemoryEntry, Target
 from melete.core.plugin import Lazy
 from melete.memory.files import joined
 from melete.memory.marks import contradicted
-from melete.memory.plan import Plan, excerpt
+from melete.memory.plan import Plan
 
 _scan: Lazy[Callable[[str], Sequence[Any]]] = Lazy("melete.security.threats:scan")
 _redactor: Lazy[Callable[..., Callable[[str], str]]] = Lazy("melete.security.redact:Redactor")
@@ -68,7 +68,9 @@ class Judge:
         for entry in plan.entries:
             if entry.version in old and entry.id not in plan.confirmed:
                 continue
-            if kind := self.secret(entry, known):
+            if kind := self.secret(entry, known) or (
+                "in its anchor" if self.redact(entry.anchor) != entry.anchor else ""
+            ):
                 return f"it holds a secret ({kind}), and memory is in every prompt: say where it is kept instead"
             if rule := self.threat(entry, known):
                 return f"the scan refuses it ({rule})"
@@ -85,23 +87,21 @@ def length(entries: Sequence[MemoryEntry]) -> int:
     return len(joined([entry.text for entry in entries]))
 
 
-def receipts(before: Sequence[MemoryEntry], plan: Plan) -> tuple[str, ...]:
-    """What a change replaces, removes or only confirms, and what else seems to say otherwise, in a line each."""
+def receipts(before: Sequence[MemoryEntry], plan: Plan, brief: Callable[[MemoryEntry], str]) -> tuple[str, ...]:
+    """What a change replaces, removes or only confirms, and what else seems to say otherwise; `brief` tells an entry."""
     old = {entry.id: entry for entry in before}
     told: list[str] = []
     for entry in plan.entries:
         known = old.pop(entry.id, None)
         if known and known.text != entry.text:
-            told.append(f"[{entry.id}] replaced; it said, as version {known.version}: {excerpt(known.text)}")
+            told.append(f"[{entry.id}] replaced; it said, as version {known.version}: {brief(known)}")
         elif entry.id in plan.confirmed:
             told.append(f"[{entry.id}] was there already, and is confirmed")
         if known is None or known.text != entry.text:
             others = [one for one in plan.entries if one.id != entry.id]
             told += (
-                f"[{one.id}] seems to say otherwise and is marked as doubtful; replace or remove it: {excerpt(one.text)}"
+                f"[{one.id}] seems to say otherwise and is marked as doubtful; replace or remove it: {brief(one)}"
                 for one in contradicted(entry.text, others)
             )
-    told += (
-        f"[{gone.id}] removed; it is kept as version {gone.version}: {excerpt(gone.text)}" for gone in old.values()
-    )
+    told += (f"[{gone.id}] removed; it is kept as version {gone.version}: {brief(gone)}" for gone in old.values())
     return (*told,)

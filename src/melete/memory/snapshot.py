@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from melete.core.memory import MemoryEntry, Target
+from melete.core.memory import WITHHELD, MemoryEntry, Target
 from melete.memory.files import MARK, joined
 from melete.memory.plan import excerpt
 
@@ -11,10 +11,6 @@ NAMES: Final[dict[Target, tuple[str, str]]] = {
     "memory": ("Your notes", "MEMORY.md"),
     "user": ("About the person", "USER.md"),
 }
-
-
-WITHHELD: Final = "withheld, by the rule "
-"""How the mark of an entry begins that nobody but a person is shown."""
 
 
 def withheld(entry: MemoryEntry) -> bool:

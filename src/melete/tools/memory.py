@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from melete.core.memory import Action, Noted, Noting, Operation, Target
+from melete.core.memory import WITHHELD, Action, MemoryEntry, Noted, Noting, Operation, Target
 from melete.core.message import Message, Taint, Text, ToolResult
 from melete.core.ports import Memory
 from melete.core.tool import Tool, ToolContext, ToolError, tool
@@ -60,14 +60,15 @@ a file it rests on."""
         raise ToolError(f"{TAKEN_OUT.decode()}…] stands in place of a secret, which memory does not keep")
     change = noting(ctx, target, steps)
     noted = await notes.apply(change)
-    if noted.full and (room := await _room(ctx, change, noted)):
+    fits = all(len(step.content) <= noted.limit for step in steps)
+    if noted.full and fits and (room := await _room(ctx, change, noted)):
         return await _told(notes, room[0] or noted, change) | {"consolidation": room[1]}
     return await _told(notes, noted, change)
 
 
 def _anchored(ctx: ToolContext, step: Operation) -> Operation:
     """The step with its file's whole path."""
-    if not step.anchor or "://" in step.anchor:
+    if not step.anchor or "://" in step.anchor or step.anchor.startswith("~/"):
         return step
     return structs.replace(step, anchor=posixpath.join(ctx.env.cwd, step.anchor))
 
@@ -140,8 +141,12 @@ async def _told(notes: Memory, noted: Noted, change: Noting) -> dict[str, Any]:
     result = {"success": False, "error": noted.reason, **used}
     if noted.full:
         entries = await notes.entries(change.who, change.target)
-        result |= {"adds": noted.adds, "entries": {one.id: one.text for one in entries}}
+        result |= {"adds": noted.adds, "entries": {one.id: _shown(one) for one in entries}}
     return result
+
+
+def _shown(entry: MemoryEntry) -> str:
+    return next((mark for mark in entry.marks if mark.startswith(WITHHELD)), entry.text)
 
 
 class MemoryTools:

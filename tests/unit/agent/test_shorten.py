@@ -159,7 +159,7 @@ def test_what_came_from_outside_is_known_to_have_done_so_ever_after() -> None:
                 await compactor.fit(session)
                 assert sources(session.messages)
                 note = next(message for message in session.messages if is_note(message))
-                assert [part.taint for part in note.parts if isinstance(part, Text)] == ["none", "web", "web"]
+                assert [part.taint for part in note.parts if isinstance(part, Text)] == ["none", "web", "web", "none"]
                 await record(session, talked(20), used=4_500)
 
     with ScriptedModel([SUMMARY] * 2) as model:

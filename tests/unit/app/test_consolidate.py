@@ -43,6 +43,7 @@ def test_a_merging_that_keeps_everything_loses_nothing(old: tuple[str, str], new
         ("Ask Berit before a release.", "Ask before a release.", "Berit"),
         ('The flag is "--no-cache".', "The flag is about the cache.", "--no-cache"),
         ("Darf niemals neu starten.", "Darf neu starten.", "niemals"),
+        ("prefers a dark theme", "likes short answers", "“prefers a dark theme”"),
     ],
 )
 def test_what_is_lost_is_named(old: str, new: str, gone: str) -> None:

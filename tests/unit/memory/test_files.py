@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from melete.memory.notes import Notes
 from melete.memory.plan import edited, merged
 from tests.unit.memory.kept import add, by_hand, main_file, note, notes, remove, replace, texts
 
-Story = Callable[[Notes, Path], Awaitable[None]]
+Story = Callable[[Notes, Path], Coroutine[object, object, None]]
 
 
 def play(home: Path, story: Story) -> None:

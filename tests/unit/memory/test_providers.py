@@ -13,6 +13,11 @@ from melete.core.tool import ToolError
 from melete.memory.providers import IN_A_ROW, MOST_WAITING, Hosted
 
 ABOUT = {"session": "s-1", "who": "", "home": "", "surface": "cli", "cwd": "/"}
+ODD = {
+    "fields": Recalled(text="tea", taint="odd"),  # pyright: ignore[reportArgumentType] - that is the point
+    "unwritable": Recalled(text="\ud800"),
+}
+ENDS = {"exit": SystemExit(3), "cancelled": asyncio.CancelledError()}
 DONE = threading.Event()
 """Set when a test that blocks a thread is over."""
 
@@ -52,6 +57,10 @@ class Faulty(Kept):
             raise OSError("no such server")
         if query == "wrong":
             return ["a text"]  # pyright: ignore[reportReturnType] - that is the point
+        if query in ODD:
+            return [ODD[query]]
+        if query in ENDS:
+            raise ENDS[query]
         if query == "refuse":
             raise ToolError("there is nothing")
         return await super().prefetch(query, limit=limit)
@@ -90,7 +99,15 @@ def test_a_hook_that_is_there_answers_and_one_that_is_not_is_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("query", "told"),
-    [("hang", "it was too late"), ("fail", "OSError: no such server"), ("wrong", "TypeError: it returned ['a text']")],
+    [
+        ("hang", "it was too late"),
+        ("fail", "OSError: no such server"),
+        ("wrong", "TypeError: it returned ['a text']"),
+        ("fields", "TypeError: it returned [Recalled("),
+        ("unwritable", "TypeError: it returned [Recalled("),
+        ("exit", "SystemExit"),
+        ("cancelled", "CancelledError"),
+    ],
 )
 def test_what_hangs_fails_or_is_of_the_wrong_type_is_told_and_left_out(query: str, told: str) -> None:
     async def main() -> None:

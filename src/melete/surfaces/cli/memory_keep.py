@@ -84,8 +84,8 @@ def forget(entries: tuple[str, ...], about_user: bool, session: str, dry: bool, 
         if session:
             noted = await notes.forget(session, who, dry=dry)
             return done(app, noted, f"{verb}: what session {session} noted.")
-        known: dict[str, Target] = {one.id: one.target for one in await notes.entries(who)}
-        target = known.get(entries[0], "user" if about_user else "memory")
+        named = [one.target for one in await notes.entries(who) if entries[0] == one.id or entries[0] in one.text]
+        target: Target = "user" if about_user or set(named) == {"user"} else "memory"
         steps = tuple(Operation(action="remove", old_text=one) for one in entries)
         change = Noting(target=target, operations=steps, who=who, author="user")
         noted = await (notes.check(change) if dry else notes.apply(change))

@@ -23,7 +23,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 def person_option(function: F) -> F:
     """Add --person."""
     about = "Somebody else who talks with this home, by the name of their key."
-    return click.option("--person", "who", default="", metavar="NAME", help=about)(function)
+    return click.option("--person", "who", default="", metavar="NAME", callback=_owner, help=about)(function)
+
+
+def _owner(_context: click.Context, _option: click.Parameter, name: str) -> str:
+    """Whose sessions and entries those of a key are; what has a colon is such a name already."""
+    return name if not name or ":" in name else f"key:{name}"
 
 
 def user_option(function: F) -> F:
