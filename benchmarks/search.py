@@ -26,9 +26,13 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.report import Row, chosen, parser, quantile, say, show
+from melete.app.memory_provider import PersonsPast, mixed
 from melete.core.event import Fact, Opened, Said
 from melete.core.message import user
+from melete.core.ports import ProviderStart
 from melete.core.session import Query, Store
+from melete.memory.providers import Hosted
+from melete.memory.vectors import VectorMemory
 from melete.store import open_store
 
 FIRST = 10
@@ -38,6 +42,7 @@ VOCABULARY = 200_000
 WARM = 30
 MOST_FOR_PEERS = 20_000
 PLAIN = "plain FTS5"
+FUSED = "melete, vectors"
 DATE = "%I:%M %p on %d %B, %Y"
 STOP_WORDS = frozenset(
     re.findall(
@@ -147,9 +152,9 @@ def filler(sessions: Sequence[Sequence[Turn]], count: int, *, kind: str) -> Iter
 
 
 async def melete(
-    state: Path, sessions: Sequence[Sequence[Turn]], asked: Sequence[Asked]
-) -> tuple[Answers, dict[str, float]]:
-    """The answers through the store, and what the index costs."""
+    state: Path, sessions: Sequence[Sequence[Turn]], asked: Sequence[Asked], *, vectors: bool = False
+) -> dict[str, tuple[Answers, dict[str, float]]]:
+    """The answers through the store, and what the index costs; with `vectors` also those that the memory of that name orders."""
     store = open_store(state, clock=RealClock())
     count = 0
     for number, turns in enumerate(sessions):
@@ -165,8 +170,30 @@ async def melete(
     costs["bytes a message, tables"] = sizes["sessions"] / count
     costs["bytes a message, logs"] = logs / count
     await _answers(store, asked[:WARM])
-    answers = await _answers(store, asked)
+    found = {"melete": (await _answers(store, asked), costs)}
+    if vectors:
+        found[FUSED] = await _fused(store, state.parent / "memories", asked)
     await store.aclose()
+    return found
+
+
+async def _fused(store: Store, folder: Path, asked: Sequence[Asked]) -> tuple[Answers, dict[str, float]]:
+    """The answers that the memory `vectors` orders, as `session_search` has them, and what its index costs."""
+    start = ProviderStart(folder=str(folder), past=PersonsPast(store, ""))
+    about = {"session": "", "who": "", "home": "", "surface": "", "cwd": ""}
+    hosted = Hosted(lambda: VectorMemory(start), name="vectors", about=about, deadline=60.0)
+    before = time.perf_counter()
+    await hosted.ask("queue_prefetch", "", kind=type(None), seconds=3_600.0)
+    costs = {"taking in all vectors, s": time.perf_counter() - before}
+    ordered = mixed(store, hosted)
+    await _answers(ordered, asked[:WARM])
+    answers = await _answers(ordered, asked)
+    await hosted.aclose()
+    costs["bytes a message, index"] = (folder / "vectors.db").stat().st_size / sum(
+        info.messages for info in await store.list(limit=1 << 30)
+    )
+    if problems := hosted.problems():
+        raise RuntimeError("; ".join(problems))
     return answers, costs
 
 
@@ -264,6 +291,7 @@ def options() -> argparse.Namespace:
     made.add_argument("--corpus", type=Path, required=True, help="the folder with turns and questions")
     made.add_argument("--filler", type=int, default=0, help="messages that are added to those of the corpus")
     made.add_argument("--kind", choices=["zipf", "resampled"], default="zipf", help="what the filler is made of")
+    made.add_argument("--vectors", action="store_true", help="measure the search ordered by the memory vectors too")
     made.add_argument("--home", type=Path, help="a folder to make the home in and leave it there")
     return made.parse_args()
 
@@ -280,14 +308,14 @@ def main() -> None:
         for name, program in found.items():
             if name == "melete":
                 state = (given.home or Path(folder)) / name / "state"
-                answers, costs = asyncio.run(melete(state, every, asked))
-                values[name] = figures(answers, asked) | costs
+                done = asyncio.run(melete(state, every, asked, vectors=given.vectors))
+                values |= {one: figures(answers, asked) | costs for one, (answers, costs) in done.items()}
             elif given.filler <= MOST_FOR_PEERS:
                 values[name] = figures(peer(program, Path(folder) / name, every, asked), asked)
     if given.filler <= MOST_FOR_PEERS and given.only is None:
         values[PLAIN] = figures(plain(every, asked), asked)
     shown = {name: program for name, program in found.items() if name in values}
-    shown |= {PLAIN: Path(sys.executable)} if PLAIN in values else {}
+    shown |= {name: Path(sys.executable) for name in (FUSED, PLAIN) if name in values}
     rows = [
         Row(
             what=what.rpartition(",")[0],
@@ -296,7 +324,7 @@ def main() -> None:
             less_is_better=not what.endswith("share"),
             digits=3 if what.endswith("share") else 1,
         )
-        for what in values["melete"]
+        for what in dict.fromkeys(what for row in values.values() for what in row)
     ]
     show(rows, shown, as_json=given.json)
 

@@ -40,6 +40,9 @@ THIRD_PARTY = {  # which rooms a dependency may be used in; None is everywhere
     "cronsim": {"app"},
     "prometheus_client": {"app"},
     "opentelemetry": {"app"},  # in the spans of traces alone
+    "numpy": {"memory"},  # in the memory of vectors alone
+    "safetensors": {"memory"},
+    "tokenizers": {"memory"},
 }
 EXTRAS = {  # the files of an extra, which nothing else imports, and what it brings
     "melete.models.bridge": {"pydantic_ai", "xllamacpp"},
@@ -47,6 +50,7 @@ EXTRAS = {  # the files of an extra, which nothing else imports, and what it bri
     "melete.environments.daytona_service": {"daytona"},
     "melete.environments.modal_service": {"modal"},
     "melete.app.spans": {"opentelemetry"},
+    "melete.memory.vectors": {"numpy", "safetensors", "tokenizers"},
 }
 INPUT_OUTPUT = {
     "asyncio.subprocess", "http", "multiprocessing", "shutil", "socket", "socketserver", "sqlite3", "ssl", "subprocess",

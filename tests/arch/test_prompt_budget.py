@@ -9,10 +9,10 @@ from melete.app.context_report import Cost, report
 from melete.testing import Say, ScriptedModel
 from tests.talking import talk
 
-LIMIT, LISTED = 9_500, 6_000
+LIMIT, LISTED = 10_900, 6_000
 TOOLS = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
-    "skills_list", "skill_search", "skill_view", "skill_manage", "execute_code", "web_extract",
+    "skills_list", "skill_search", "skill_view", "skill_manage", "memory", "execute_code", "web_extract",
 ]  # fmt: skip
 
 

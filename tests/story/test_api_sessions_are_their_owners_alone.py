@@ -232,3 +232,14 @@ def test_the_person_sees_all_of_them(person: Client, ann: Client, bob: Client) -
     assert person.get(f"/api/sessions/{mine[0]}")["owner"] == "key:ann"
     assert person.said("say And the person's.", session=mine[0])[0] == mine[0]
     assert len(ann.get(f"/api/sessions/{mine[0]}/messages")["data"]) == 4
+
+
+def test_the_segments_of_a_session_are_linked_and_read_one_by_one(ann: Client) -> None:
+    session, _ = ann.said("say Hello there.")
+    (only,) = ann.get(f"/api/sessions/{session}")["segments"]
+    assert (only["id"], only["parent"], only["number"], only["first"]) == (session, "", 1, 1)
+    whole = ann.get(f"/api/sessions/{session}/messages")["data"]
+    for name in (session, "1"):
+        assert ann.get(f"/api/sessions/{session}/messages", segment=name)["data"] == whole
+    missing = ann.ask("GET", f"/api/sessions/{session}/messages", params={"segment": "2"})
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "no_such_segment")

@@ -7,7 +7,16 @@ import pytest
 from melete.testing import Call, ScriptedModel
 from tests.story.cli import Terminal, melete
 
-COMMANDS = (["sessions", "list"], ["skills", "list"], ["doctor"], ["context"], ["model"], ["config", "get"], ["logs"])
+COMMANDS = (
+    ["sessions", "list"],
+    ["skills", "list"],
+    ["memory", "show", "--why"],
+    ["doctor"],
+    ["context"],
+    ["model"],
+    ["config", "get"],
+    ["logs"],
+)
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

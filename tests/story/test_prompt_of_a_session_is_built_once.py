@@ -102,7 +102,8 @@ def test_the_date_and_the_surface_stand_at_the_end(tmp_path: Path) -> None:
     with ScriptedModel([Say("Hello.")]) as model:
         say(tmp_path, model, "Hi.", variables={"MELETE_CLOCK": "2026-01-31T12:00:00Z"}, extra="Be quick.")
     shown = model.requests[0].json["messages"][0]["content"].split("\n\n")
-    assert shown[-4] == "Be quick."
+    assert shown[-5] == "Be quick."
+    assert "remember" in shown[-4]
     assert "skill" in shown[-3]
     assert "2026-01-31" in shown[-2]
     assert str(tmp_path / "work") in shown[-2]

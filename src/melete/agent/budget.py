@@ -10,7 +10,7 @@ from contextlib import aclosing
 import msgspec
 
 from melete.core.errors import LimitError
-from melete.core.event import Delta, Reply, Retried
+from melete.core.event import Delta, Reply, Retried, Spent
 from melete.core.message import Usage
 from melete.core.model import Capabilities, ModelClient, ModelRequest, ModelWrapper
 from melete.core.policy import Allowance, Budget
@@ -31,6 +31,19 @@ def price(can: Capabilities, usage: Usage) -> float | None:
     write = can.usd_cache_write if can.usd_cache_write is not None else can.usd_input
     cost = usage.input * can.usd_input + usage.output * can.usd_output
     return (cost + usage.cache_read * read + usage.cache_write * write) / 1_000_000
+
+
+def bill(model: ModelClient, reply: Reply | Retried, role: str) -> Spent:
+    """What a request for side work has cost, to be stored."""
+    usd = price(model.can, reply.usage)
+    return Spent(
+        usage=reply.usage,
+        role=role,
+        model=reply.model or model.name,
+        provider=reply.provider or model.provider,
+        usd=usd,
+        source=model.can.source if usd is not None else "unknown",
+    )
 
 
 class RunBudget:

@@ -7,9 +7,9 @@ from uuid import uuid4
 
 import msgspec
 
-from melete.agent.budget import price
+from melete.agent.budget import bill
 from melete.core.errors import ConfigError, LimitError
-from melete.core.event import Reply, Spent
+from melete.core.event import Reply
 from melete.core.message import Message, Text
 from melete.core.model import ModelClient, ModelError, ModelRequest
 from melete.core.policy import Verdict
@@ -54,15 +54,6 @@ class Smart:
         async with aclosing(model.stream(request)) as stream:
             async for item in stream:
                 if isinstance(item, Reply):
-                    usd = price(model.can, item.usage)
-                    spent = Spent(
-                        usage=item.usage,
-                        role="approve",
-                        model=item.model or model.name,
-                        provider=item.provider or model.provider,
-                        usd=usd,
-                        source=model.can.source if usd is not None else "unknown",
-                    )
-                    await session.record(spent)
+                    await session.record(bill(model, item, "approve"))
                     text = item.message.text
         return text.strip().strip(".!*` ").upper()

@@ -349,7 +349,8 @@ def _measured(made: Fact, recorded: Fact) -> Fact:
         case Spent(), Spent():
             return replace(made, usd=recorded.usd, source=recorded.source)
         case Compacted(), Compacted():
-            return replace(made, segment=recorded.segment)
+            sizes = (recorded.tokens_before, recorded.tokens_after)
+            return replace(made, segment=recorded.segment, tokens_before=sizes[0], tokens_after=sizes[1])
         case RunStarted(), RunStarted():
             return replace(made, base_url=recorded.base_url)
         case Reply(), Reply() if not recorded.asked:

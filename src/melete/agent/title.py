@@ -3,9 +3,9 @@
 import logging
 from contextlib import aclosing
 
-from melete.agent.budget import price
+from melete.agent.budget import bill
 from melete.core.errors import LimitError
-from melete.core.event import Reply, Spent, Titled
+from melete.core.event import Reply, Titled
 from melete.core.message import Message, Text
 from melete.core.model import ModelClient, ModelError, ModelRequest
 from melete.core.session import Session
@@ -36,15 +36,6 @@ async def entitle(session: Session, model: ModelClient, prompt: Message) -> None
 
 
 async def _record(session: Session, model: ModelClient, reply: Reply) -> None:
-    usd = price(model.can, reply.usage)
-    spent = Spent(
-        usage=reply.usage,
-        role="title",
-        model=reply.model or model.name,
-        provider=reply.provider or model.provider,
-        usd=usd,
-        source=model.can.source if usd is not None else "unknown",
-    )
     line = next((part.strip(" \"'“”«».#*") for part in reply.message.text.splitlines() if part.strip()), "")
     title = line if len(line) <= LONGEST else line[: LONGEST - 1] + "…"
-    await session.record(spent, *((Titled(title=title),) if title else ()))
+    await session.record(bill(model, reply, "title"), *((Titled(title=title),) if title else ()))

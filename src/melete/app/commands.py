@@ -68,6 +68,14 @@ COMMANDS: tuple[CommandDef, ...] = (
         name="model", about="Show the model, or use another one.", category="Model", args_hint="[[PROVIDER/]NAME]"
     ),
     CommandDef(name="context", about="Show what the next request costs, part by part.", category="Model"),
+    CommandDef(
+        name="compress",
+        aliases=("compact",),
+        about="Sum up what is older, now; the last N exchanges stay, or as much as fits.",
+        category="Model",
+        args_hint="[here N] [focus WHAT] [--preview]",
+        surfaces=("cli",),
+    ),
     CommandDef(name="tools", about="List the tools.", category="Tools"),
     CommandDef(
         name="skills", about="List the skills, or find some; /NAME calls one.", category="Tools", args_hint="[WORDS]"
@@ -79,6 +87,7 @@ COMMANDS: tuple[CommandDef, ...] = (
         args_hint="[WHAT]",
         surfaces=("cli",),
     ),
+    CommandDef(name="memory", about="Show what is remembered, or find some.", category="Tools", args_hint="[WORDS]"),
     CommandDef(name="yolo", about="Approve what would be asked, or ask again.", category="Tools", args_hint="[on|off]"),
     CommandDef(name="help", aliases=("commands", "?"), about="List the commands.", category="Help"),
     CommandDef(name="exit", aliases=("quit", "q"), about="Leave.", category="Help", surfaces=("cli",)),

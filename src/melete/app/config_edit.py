@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
@@ -66,20 +67,25 @@ def edit(home: Home, editor: str, run: Callable[[Sequence[str]], int]) -> Sequen
 
     A file that does not exist begins with a commented list of all keys. Raises UsageError when there is no editor or it fails.
     """
-    words = editor.split()
-    if not words:
-        raise UsageError("no editor is set", next=f"set EDITOR, or open {home.display(home.config)} yourself")
     home.folder(home.root)
-    if not home.config.exists():
+    if editor and not home.config.exists():
         with replacing(home.config) as descriptor:
             os.write(descriptor, template().encode())
+    open_in(editor, home.config, run, shown=home.display(home.config))
+    return check(home)
+
+
+def open_in(editor: str, path: Path, run: Callable[[Sequence[str]], int], *, shown: str) -> None:
+    """Open a file in `editor` (a command line) through `run`; raises UsageError when there is no editor or it fails."""
+    words = editor.split()
+    if not words:
+        raise UsageError("no editor is set", next=f"set EDITOR, or open {shown} yourself")
     try:
-        code = run([*words, str(home.config)])
+        code = run([*words, str(path)])
     except OSError as error:
         raise UsageError(f"{words[0]} cannot be started: {error.strerror}", next="set EDITOR to an editor") from error
     if code:
         raise UsageError(f"{words[0]} ended with status {code}", kept="the file is as it left it")
-    return check(home)
 
 
 def template() -> str:

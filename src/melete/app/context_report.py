@@ -90,7 +90,10 @@ async def report(conversation: Conversation) -> list[Cost]:
         surface=options.surface,
         extra=options.extra,
         window=window,
-        skills=conversation.skills.block(),
+        kept={
+            "memory": await conversation.memory.block(conversation.tools, window),
+            "skills": conversation.skills.block(),
+        },
     )
     transcript = await conversation.transcript()
     frame = transcript.frame

@@ -11,11 +11,12 @@ import sqlite3
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ from melete.app.home import Home
 from melete.app.key_file import KeyFile
 from melete.app.key_strength import own_keys
 from melete.app.log_reader import Wanted, read_logs
+from melete.app.memory_provider import look
 from melete.app.online import Online, listing
 from melete.app.places import choose
 from melete.app.plugins import add_installed, registry
@@ -38,10 +40,15 @@ from melete.app.settings import Loaded, find_home, load
 from melete.app.sizes import size_of, size_text
 from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError, MeleteError, NoModelError
+from melete.core.plugin import Lazy
 from melete.models import prices
 from melete.models.spec import ModelSpec, shown
 from melete.store.retention import holdings
 
+_read_memory: Lazy[Callable[[Path], bytes]] = Lazy("melete.memory.files:read")
+_texts_of: Lazy[Callable[[bytes], tuple[list[str], bool]]] = Lazy("melete.memory.files:texts_of")
+_joined: Lazy[Callable[[Sequence[str]], str]] = Lazy("melete.memory.files:joined")
+_unusable: Lazy[Any] = Lazy("melete.memory.files:UnusableError")
 Status = Literal["ok", "warn", "fail"]
 OLDEST_PYTHON = (3, 11)
 PROBE_SECONDS = 3.0
@@ -95,6 +102,9 @@ def checks(
 def _with_settings(loaded: Loaded, *, online: bool) -> Iterator[Check]:
     yield _settings(loaded)
     yield _sessions(loaded)
+    yield _memory(loaded)
+    if loaded.settings.memory.provider:
+        yield _memory_provider(loaded)
     yield from _model(loaded, online=online)
     yield _server(loaded)
     yield from _environments(loaded)
@@ -184,6 +194,32 @@ def _settings(loaded: Loaded) -> Check:
     if not loaded.home.config.exists():
         shown_file = f"no {shown_file}"
     return Check(name="settings", status="ok", text=f"{shown_file}; {count} settings differ from the defaults")
+
+
+def _memory(loaded: Loaded) -> Check:
+    """How full the person's own files of memory are, and whether they can be read."""
+    given, home = loaded.settings.memory, loaded.home
+    if not given.enabled:
+        return Check(name="memory", status="ok", text="off (memory.enabled)")
+    found: list[str] = []
+    full = False
+    for path, limit in ((home.memory_notes, given.memory_char_limit), (home.user_notes, given.user_char_limit)):
+        try:
+            used = len(_joined.load()(_texts_of.load()(_read_memory.load()(path))[0]))
+        except _unusable.load() as error:
+            return Check(name="memory", status="warn", text=f"{home.display(path)}: {error.what}", fix=error.next)
+        full = full or used > limit
+        found.append(f"{path.name} {used:,} of {limit:,} characters")
+    fix = "shorten it with `melete memory edit`; until then nothing more is kept" if full else ""
+    return Check(name="memory", status="warn" if full else "ok", text=", ".join(found), fix=fix)
+
+
+def _memory_provider(loaded: Loaded) -> Check:
+    """Whether the memory beside the files can be loaded."""
+    name, why = loaded.settings.memory.provider, look(loaded)
+    fix = "choose another with `melete config set memory.provider NAME`, or none with ''" if why else ""
+    text = f"by the memory {name}" + (f": {why}" if why else "")
+    return Check(name="recall", status="warn" if why else "ok", text=text, fix=fix)
 
 
 def _sessions(loaded: Loaded) -> Check:

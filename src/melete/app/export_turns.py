@@ -128,6 +128,7 @@ def read(facts: Sequence[Fact], session: str) -> Page:
     cost = _cost(facts)
     worked = sum(fact.seconds for fact in facts if isinstance(fact, RunEnded))
     steps = reader.steps
+    shortened = sum(isinstance(fact, Compacted) for fact in facts)
     about = (
         ("Session", session),
         ("Began", when(began)),
@@ -139,6 +140,7 @@ def read(facts: Sequence[Fact], session: str) -> Page:
         ("Forked from", f"{one_line(opened.forked_from)} at fact {opened.forked_at}" if opened.forked_from else ""),
         ("Child of", one_line(opened.parent)),
         ("Steps", f"{steps:,}" if steps else ""),
+        ("Segments", f"{shortened + 1:,}" if shortened else ""),
         ("Tool calls", f"{len(calls):,}" + (f", {failed:,} failed" if failed else "") if calls else ""),
         ("Tokens", tokens(state.usage)),
         ("Cost", cost),
@@ -259,7 +261,12 @@ class _Reader:
                 self._mark(fact, f"The tools or the system's words changed ({fact.why})")
             case Compacted():
                 how = f" ({fact.how})" if fact.how else ""
-                self._mark(fact, f"Shortened: {fact.tokens_before:,} → {fact.tokens_after:,} tokens{how}")
+                told = f"Shortened: {fact.tokens_before:,} → {fact.tokens_after:,} tokens{how}"
+                self._mark(fact, f"{told}; segment {fact.segment} begins, the child of {fact.parent}")
+                if fact.summary:
+                    self.entries.append(
+                        Words(seq=fact.seq, at=fact.at, who="Summary", text=clean(fact.summary), aside=True)
+                    )
             case Retried():
                 self._mark(fact, f"Asked again: {fact.reason}", level="warning")
             case CancelAsked():

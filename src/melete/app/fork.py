@@ -4,6 +4,7 @@
 """
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -97,11 +98,19 @@ def forked(facts: Sequence[Fact], at: Point, opened: Opened) -> list[Fact]:
     """
     copies = [fact for fact in facts if fact.seq <= at.seq and not isinstance(fact, Opened | Spent)]
     first = structs.replace(opened, title="", forked_at=at.seq, copied=len(copies) + 1)
-    made: list[Fact] = [first, *copies]
+    made: list[Fact] = [first, *_renumbered(copies)]
     made += _closed(made, at, opened)
     if opened.title:
         made.append(Titled(title=opened.title, at=opened.at))
     return [structs.replace(fact, seq=number) for number, fact in enumerate(made, 1)]
+
+
+def _renumbered(copies: Sequence[Fact]) -> Iterator[Fact]:
+    """The facts with what they say of the numbers of others as those are in the fork, where the first one is new."""
+    old = [fact.seq for fact in copies]
+    for fact in copies:
+        since = isinstance(fact, Compacted) and fact.since
+        yield structs.replace(fact, since=bisect_left(old, since) + 2) if since else fact
 
 
 def _closed(made: Sequence[Fact], at: Point, opened: Opened) -> Iterator[Fact]:

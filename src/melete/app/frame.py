@@ -2,7 +2,7 @@
 
 import logging
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers
 from melete.app.toolsets import BYTES_PER_TOKEN, Toolbox, is_small, toolbox
@@ -24,14 +24,24 @@ def tools_of(app: Melete, tools: Sequence[Tool], *, window: int, stored: Framed 
 
 
 async def layers(
-    app: Melete, env: Environment, *, surface: str, extra: str = "", window: int | None = None, skills: str = ""
+    app: Melete,
+    env: Environment,
+    *,
+    surface: str,
+    extra: str = "",
+    window: int | None = None,
+    kept: Mapping[str, str] = {},
 ) -> Layers:
-    """What the system prompt is made of here and now, for a model with a `window` of so many tokens."""
+    """What the system prompt is made of here and now, for a model with a `window` of so many tokens.
+
+    `kept` is what is known from before: the layers `memory` and `skills`.
+    """
     small = window is not None and is_small(app.loaded.settings.agent.profile, window)
     return Layers(
         identity=_soul(app),
         extra=extra,
-        skills="" if small else skills,
+        memory=kept.get("memory", ""),
+        skills="" if small else kept.get("skills", ""),
         context=await _context_files(app, env),
         now=app.clock.now().astimezone(),
         cwd=env.cwd,

@@ -18,6 +18,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "clarify": "melete.tools.clarify:ClarifyTools",
         "session_search": "melete.tools.sessions:SessionTools",
         "skills": "melete.tools.skills:SkillTools",
+        "memory": "melete.tools.memory:MemoryTools",
         "code_execution": "melete.tools.code:CodeTools",
         "web": "melete.tools.web:WebTools",
     },
@@ -30,6 +31,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "modal": "melete.environments.modal:open_modal",
         "daytona": "melete.environments.daytona:open_daytona",
     },
+    "memory": {"vectors": "melete.memory.vectors:VectorMemory"},
     "services": {"api": "melete.surfaces.api.service:Api", "cron": "melete.app.scheduler:Cron"},
     "models": {
         "openai-chat": "melete.models.openai_chat:open_model",
@@ -42,7 +44,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
 }
 """Kind → name → target. A toolset, environment, wire or service of ours is one file and one row here."""
 
-EXTRAS = {"melete.models.bridge:open_model": "bridge"}
+EXTRAS = {"melete.models.bridge:open_model": "bridge", "melete.memory.vectors:VectorMemory": "vectors"}
 """The extra whose packages a target imports as it is loaded."""
 
 

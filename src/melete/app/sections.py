@@ -231,6 +231,10 @@ class CompactionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     threshold: Annotated[
         Share, Meta(description="Share of the context window at which a conversation is shortened.")
     ] = 0.5
+    target: Annotated[
+        Share, Meta(description="Share of that which its latest messages take afterwards, word for word.")
+    ] = 0.2
+    deadline: Annotated[float, Meta(gt=0, description="Seconds that a model has for a summary.")] = 60.0
 
 
 class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -292,6 +296,20 @@ class SkillSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     edit_user: Annotated[
         bool, Meta(description="Let the agent change skills that you wrote without asking each time.")
     ] = False
+
+
+class MemorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is remembered from one session to the next."""
+
+    enabled: Annotated[bool, Meta(description="Remember, and show sessions what is remembered.")] = True
+    user_enabled: Annotated[bool, Meta(description="Remember things about the person too, in USER.md.")] = True
+    memory_char_limit: Annotated[Count, Meta(description="Characters that MEMORY.md holds at most.")] = 2_200
+    user_char_limit: Annotated[Count, Meta(description="Characters that USER.md holds at most.")] = 1_375
+    provider: Annotated[str, Meta(description="A memory beside the two files, such as vectors; empty is none.")] = ""
+    deadline: Annotated[
+        Seconds, Meta(description="Seconds that the provider may take to bring something for a message.")
+    ] = 1.0
+    config: Annotated[dict[str, Any], Meta(description="Settings of the provider's own, as {key: value}.")] = {}
 
 
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -406,6 +424,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     sessions: SessionSettings = SessionSettings()
     tools: ToolSettings = ToolSettings()
     skills: SkillSettings = SkillSettings()
+    memory: MemorySettings = MemorySettings()
     web: WebSettings = WebSettings()
     server: ServerSettings = ServerSettings()
     cron: CronSettings = CronSettings()

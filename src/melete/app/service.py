@@ -17,7 +17,6 @@ from melete.agent.agent import Agent
 from melete.agent.approvals import ApprovalGuard, Desk, Rules
 from melete.agent.budget import Budgeted, RunBudget, characters, estimate
 from melete.agent.cachewatch import LIVES, CacheWatch
-from melete.agent.compact import Compactor
 from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
@@ -27,9 +26,12 @@ from melete.agent.smart import Smart
 from melete.agent.title import entitle
 from melete.app.background import IN_A_ROW, Waking, open_processes, sweep
 from melete.app.checkpoints import checkpoint_guards
+from melete.app.compacting import Compacting
 from melete.app.frame import layers, note_of, tools_of
 from melete.app.grants import GrantFile
 from melete.app.logs import log_session
+from melete.app.memory import Memories
+from melete.app.memory_provider import Provided
 from melete.app.modelbook import notes
 from melete.app.opening import Options
 from melete.app.places import choose, folder_here, folder_of, key_of, open_place
@@ -91,6 +93,9 @@ class Conversation:
         self.waking = waking or Waking(app, ref)
         self.model: ModelClient
         self.skills = Skills(app, options, env, cwd=env.cwd)
+        self.memory = Memories(app, ref)
+        self.provided = Provided(app, ref)
+        self.compacting = Compacting(app, ref)
         self._left: list[ModelClient] = []
         self._processes = processes
         self._run: Run | None = None
@@ -130,6 +135,7 @@ class Conversation:
 
     async def close_models(self) -> None:
         """Release the connections of every model that answered here."""
+        await self.compacting.aclose()
         for model in (*self._left, self.model, *([self._cheap] if self._cheap else [])):
             await self.app.models.close(model)
 
@@ -147,9 +153,10 @@ class Conversation:
         async with self.app.store.claim(self.ref) as session:
             if how.history and not session.messages:
                 await session.record(*how.history)
+            self.provided.begin(prompt, session.transcript)
             box, frame = await self._frame(session)
             model = self._routed(prompt)
-            budget = self._budget()
+            budget = self.budget()
             start = structs.replace(how.start, pid=os.getpid(), env=self.env.name)
             run = self._run = self._make(session, model, budget, tools=box.tools, start=start)
             if self._cancelled:
@@ -157,6 +164,7 @@ class Conversation:
             titled = self._titled(session, prompt, budget)
             try:
                 prompt = await self.skills.said(session.transcript, frame, prompt)
+                prompt = await self.provided.said(await self.compacting.said(session, prompt, model))
                 remarks = self._remarks(model, prompt, new=bool(frame))
                 with self.waking.heard_by(session):
                     return await run.execute(prompt, opening=(*frame, *remarks), beside=titled, begun=how.begun)
@@ -189,7 +197,8 @@ class Conversation:
         self._left.append(model)
         return partial(entitle, session, Budgeted(model, budget, estimate=characters), prompt)
 
-    def _budget(self) -> RunBudget:
+    def budget(self) -> RunBudget:
+        """An account for one run, over the day's."""
         settings = self.app.loaded.settings.budget
         usd = self.options.budget_usd if self.options.budget_usd is not None else settings.run.usd
         return RunBudget(
@@ -213,6 +222,7 @@ class Conversation:
             found.append(("background", text))
         if new and self.remark:
             found.append(("environment", self.remark))
+        found += [("memory", text) for text in (*(self.memory.remarks if new else ()), *self.provided.problems())]
         if self.moved:
             found.append(("environment", self.moved))
         if new and model.provider in vendors():  # of a server of one's own nothing is expected to be known
@@ -252,9 +262,9 @@ class Conversation:
         extra = self.options.extra.strip()
         if stored and stored.instructed and self.options.keeps_extra:
             extra = extra or stored.system[1]  # behind the identity
-        made = await layers(
-            self.app, self.env, surface=self.options.surface, extra=extra, window=window, skills=self.skills.block()
-        )
+        memory = await self.provided.behind(await self.memory.block(self.tools, window))
+        kept = {"memory": memory, "skills": self.skills.block()}
+        made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window, kept=kept)
         why = _why(stored, made)
         framed = Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why)
         return box, (structs.replace(framed, instructed=bool(extra), place=made.place),)
@@ -282,7 +292,7 @@ class Conversation:
         shared = Surroundings(
             env=self.env,
             processes=self._processes,
-            store=self.app.store,
+            store=self.provided.store,
             session=session,
             budget=budget,
             approvals=desk,
@@ -290,6 +300,7 @@ class Conversation:
             emit=self.hub.emit,
             redact=self.app.redact,
             skills=self.skills.library,
+            memory=self.provided.hearing(self.memory.handed(self.skills.state)),
             state=self.skills.state,
         )
         watch = LoopWatch()
@@ -298,7 +309,7 @@ class Conversation:
         agent = Agent(
             model=Budgeted(model, budget, estimate=estimate(session)),
             dispatch=Dispatch(tools, guards=guards, shared=shared, watch=watch if limits.loop_guard else None),
-            compactor=Compactor(window=lambda: model.can.context, threshold=settings.compaction.threshold),
+            compactor=self.compacting.compactor(model, budget),
             limits=limits,
             watch=watch,
             redact=self.app.redact,
@@ -379,6 +390,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
             conversation.moved = f"the working folder of this session, {worked}, is not there: it goes on in {now}"
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
+        await conversation.provided.open(conversation, stack)
         stack.callback(app.close_hub, ref.id)
         yield conversation
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from melete.agent.budget import Budgeted, RunBudget, characters, price
+from melete.agent.budget import Budgeted, RunBudget, bill, characters
 from melete.app.home import Home
 from melete.app.skills import library
 from melete.app.web import fetcher
@@ -194,7 +194,7 @@ async def draft(app: Melete, given: Material, *, about: str = "", name: str = ""
         asked = Budgeted(model, _budget(app, given), estimate=characters)
         for _ in range(TRIES):
             reply = await _asked(asked, messages)
-            spent.append(_spent(model, reply))
+            spent.append(bill(model, reply, "review"))
             text = _plain(reply.message.text)
             if text.strip(" .\n") == NOTHING:
                 raise MeleteError(
@@ -274,18 +274,6 @@ async def _asked(model: ModelClient, messages: Sequence[Message]) -> Reply:
             if isinstance(item, Reply) and item.message.text.strip():
                 return item
     raise EmptyReplyError(f"{model.name} wrote nothing", kept="nothing was changed", next="try again, or another model")
-
-
-def _spent(model: ModelClient, reply: Reply) -> Spent:
-    usd = price(model.can, reply.usage)
-    return Spent(
-        usage=reply.usage,
-        role="review",
-        model=reply.model or model.name,
-        provider=reply.provider or model.provider,
-        usd=usd,
-        source=model.can.source if usd is not None else "unknown",
-    )
 
 
 def _plain(text: str) -> str:

@@ -21,7 +21,10 @@ from melete.core.ports import SkillLibrary
 from melete.core.tool import Tool, Toolset
 
 _searching: Lazy[Callable[..., Tool]] = Lazy("melete.tools.find:searching")
-HANDED: Mapping[str, Lazy[Callable[[Loaded], dict[str, Any]]]] = {"web": Lazy("melete.app.web:web_parts")}
+HANDED: Mapping[str, Lazy[Callable[[Loaded], dict[str, Any]]]] = {
+    "web": Lazy("melete.app.web:web_parts"),
+    "memory": Lazy("melete.app.memory:memory_parts"),
+}
 """What makes the arguments of toolsets that need other parts."""
 LIBRARY = "skills"
 """The toolset that is given the session's library."""

@@ -43,6 +43,8 @@ class Melete:
     """Whether nothing is stored."""
     libraries: dict[str, Any] = field(default_factory=dict[str, Any])
     """The skills that were opened, with their index, by the folder of the project's own; `app.skills.library` makes them."""
+    memory: Any = None
+    """What is remembered, once it was asked for; `app.memory.remembered` opens it."""
     hubs: dict[str, Hub] = field(default_factory=dict[str, Hub])
     listeners: list[OnFact] = field(default_factory=list[OnFact])
     """Called with every fact that this process stores; they neither wait nor raise."""

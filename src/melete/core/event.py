@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from melete.core.message import Message, Origin, ToolCall, ToolResult, Usage
 from melete.core.policy import Decision
+from melete.core.taskstate import TaskState
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -212,7 +213,11 @@ class CancelAsked(Stamp, frozen=True, kw_only=True, tag="cancel"):
 
 
 class Compacted(Stamp, frozen=True, kw_only=True, tag="compacted"):
-    """The conversation was shortened: a new segment begins with `messages`; everything before stays in the log."""
+    """The conversation was shortened: a new segment begins with `messages`; everything before stays in the log.
+
+    `summary` is a model's account of what fell out, empty where none was made, and `focus` what it was to dwell on. `state` is
+    what the runtime knows of the task. `since` is the first fact that is still in view word for word, 0 where all are.
+    """
 
     segment: str
     parent: str
@@ -220,6 +225,10 @@ class Compacted(Stamp, frozen=True, kw_only=True, tag="compacted"):
     tokens_before: int = 0
     tokens_after: int = 0
     how: str = ""
+    summary: str = ""
+    state: TaskState | None = None
+    focus: str = ""
+    since: int = 0
 
 
 class Retried(Stamp, frozen=True, kw_only=True, tag="retried"):

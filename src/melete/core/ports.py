@@ -22,10 +22,11 @@ from melete.core.environment import Place as Place
 from melete.core.environment import Processes as Processes
 from melete.core.environment import ProcessInfo as ProcessInfo
 from melete.core.environment import RunningProcess as RunningProcess
-from melete.core.event import Event, Question
-from melete.core.message import Taint, Usage
+from melete.core.event import Event, Question, ToolSchema
+from melete.core.memory import MemoryEntry, MemoryProblem, MemoryProposal, Noted, Noting, Past, Recalled, Target
+from melete.core.message import Message, Taint, Usage
 from melete.core.policy import Allowance
-from melete.core.session import SessionRef
+from melete.core.session import Hit, Line, Query, SessionInfo, SessionRef
 from melete.core.skill import Here, Problem, Skill, SkillText
 
 
@@ -147,26 +148,168 @@ class SkillLibrary(Protocol):
 
 
 class Memory(Protocol):
-    """What is remembered about the work and about the person `who`."""
+    """What is remembered about the work, and about the person `who` (empty for the local one), whose entries nobody else sees."""
 
-    async def snapshot(self, who: str) -> str:
-        """The text for the system prompt, frozen for a session."""
+    async def snapshot(self, who: str = "") -> str:
+        """The text for the system prompt, frozen for a session; empty where nothing is remembered."""
         ...
 
-    async def recall(self, query: str, *, who: str, limit: int = 5) -> Sequence[str]:
-        """Entries that match."""
+    async def entries(self, who: str = "", target: Target | None = None) -> Sequence[MemoryEntry]:
+        """What is in the files now, in their order, with what is known about each."""
         ...
 
-    async def check(self, change: Change) -> Applied:
+    async def problems(self, who: str = "") -> Sequence[MemoryProblem]:
+        """The files and entries that are not used as they are, and why."""
+        ...
+
+    async def recall(self, query: str, *, who: str = "", limit: int = 5) -> Sequence[str]:
+        """Entries that match, the best first."""
+        ...
+
+    async def check(self, change: Noting) -> Noted:
         """What `apply` would say, without doing it."""
         ...
 
-    async def apply(self, change: Change) -> Applied:
-        """Make the change as a new version."""
+    async def apply(self, change: Noting) -> Noted:
+        """Make the change, durably, all of it or nothing; raises StorageError with the files as they were."""
         ...
 
-    async def propose(self, change: Change) -> str:
+    async def propose(self, change: Noting) -> str:
         """Put the change into the inbox and return the proposal's id."""
+        ...
+
+    async def proposals(self, who: str = "") -> Sequence[MemoryProposal]:
+        """What waits for a person, the oldest first."""
+        ...
+
+    async def accept(self, proposal: str, who: str = "") -> Noted:
+        """Make a proposed change; it goes on waiting where it cannot be made. Raises ToolError for an id that names none."""
+        ...
+
+    async def reject(self, proposal: str, who: str = "") -> None:
+        """Let a proposed change be; raises ToolError for an id that names none."""
+        ...
+
+    async def history(self, entry: str = "", who: str = "") -> Sequence[Past]:
+        """What happened to an entry, or to all of them, oldest first; raises ToolError for an id or text that names none."""
+        ...
+
+    async def revert(self, version: str, who: str = "") -> Noted:
+        """Put the text of an entry's version back, also of one that is gone; raises ToolError for one that is not known.
+
+        `@NUMBER` takes a whole change back, where nothing of it was changed since by a person. Room is no reason to refuse it.
+        """
+        ...
+
+    async def forget(self, session: str, who: str = "", *, dry: bool = False) -> Noted:
+        """Undo everything that was noted in a session, where it was not changed since by a person; `dry` only tells.
+
+        Raises ToolError for a session in which nothing was noted.
+        """
+        ...
+
+
+class Conversations(Protocol):
+    """The past conversations of one person, as far as a memory may read them."""
+
+    async def sessions(self) -> Sequence[SessionInfo]:
+        """All of them, the last changed first."""
+        ...
+
+    async def lines(self, session: str, *, after: int = 0) -> Sequence[Line]:
+        """The messages behind the fact `after`; none of a session that is gone or somebody else's."""
+        ...
+
+    async def search(self, query: Query) -> Sequence[Hit]:
+        """What the search by words finds, whatever owner the query names."""
+        ...
+
+    async def hit(self, session: str, seq: int) -> Hit | None:
+        """A message as a search shows it; None for one that is gone or somebody else's."""
+        ...
+
+
+class ProviderStart(Struct, frozen=True, kw_only=True):
+    """What a memory provider is made with: the folder for its files, its part of `memory.config`, the person's conversations."""
+
+    folder: str
+    config: Mapping[str, Any] = {}
+    past: Conversations
+
+
+class MemoryProvider(Protocol):
+    """An external memory; one at a time. It runs in a thread of its own with a loop of its own.
+
+    An entry point in the group `melete.memory` names what makes one from a `ProviderStart`. Every call has a deadline, and what
+    fails or is late is left out with a notice. Every hook may be left out, and None means nothing wherever something is returned.
+    """
+
+    def available(self) -> str:
+        """Why it cannot be used here, in a line that says what to do; empty where it can."""
+        ...
+
+    async def open(self, *, session: str, who: str, home: str, surface: str, cwd: str) -> None:
+        """Get ready for a session of the person `who`, empty for the local one."""
+        ...
+
+    async def prompt_block(self) -> str:
+        """What it adds to the system prompt of a new session; may be empty."""
+        ...
+
+    async def prefetch(self, query: str, *, limit: int = 5) -> Sequence[Recalled]:
+        """What it knows about a message that was just said, the best first."""
+        ...
+
+    async def queue_prefetch(self, query: str) -> None:
+        """Prepare for what may be asked next, in the background; called when a message was said."""
+        ...
+
+    async def rank(self, query: Query, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """The hits of a search in past conversations, ordered by what it knows, with others that fit the query."""
+        ...
+
+    async def sync_turn(self, user: str, assistant: str) -> None:
+        """Take in a turn that is over, in the background."""
+        ...
+
+    async def on_turn_start(self, number: int, user: str) -> None:
+        """A turn begins; in the background, as the hooks below but for `on_pre_compress`."""
+        ...
+
+    async def on_session_end(self, messages: Sequence[Message]) -> None:
+        """The session is closed."""
+        ...
+
+    async def on_session_switch(self, session: str, *, parent: str = "") -> None:
+        """The conversation goes on in another segment, as after a compaction."""
+        ...
+
+    async def on_pre_compress(self, messages: Sequence[Message]) -> str:
+        """These messages are about to be summed up; returns what the summary should not miss."""
+        ...
+
+    async def on_memory_write(self, noted: Noting) -> None:
+        """The agent has written to MEMORY.md or USER.md."""
+        ...
+
+    async def on_delegation(self, task: str, result: str) -> None:
+        """A child has come back."""
+        ...
+
+    def tools(self) -> Sequence[ToolSchema]:
+        """The schemas of tools of its own, known before it is open."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Run one of its tools; raises ToolError."""
+        ...
+
+    def backup_paths(self) -> Sequence[str]:
+        """Files that a backup of the home should hold besides."""
+        ...
+
+    async def aclose(self) -> None:
+        """Store what is pending and release what is held."""
         ...
 
 

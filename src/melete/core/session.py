@@ -52,6 +52,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
 
     `cost_status`: `none` (nothing was asked), `actual` (the provider said it), `estimated` (from price lists), `partial` (some
     requests have no known price), `unknown` (none has). `root` is the first session of the chain of parents and forks.
+    `compactions` is how often the conversation was shortened: it has one segment more.
     """
 
     id: str
@@ -77,6 +78,7 @@ class SessionInfo(Struct, frozen=True, kw_only=True):
     provider: str = ""
     base_url: str = ""
     stop: str = ""
+    compactions: int = 0
     running: bool = False
     size: int = 0
 
@@ -112,7 +114,7 @@ class Which(Struct, frozen=True, kw_only=True):
 
     `cwd` is the folder in which a session was begun, with all below it; `since` (included) and `until` (excluded) are times of
     messages in a search and of the last change in a listing; `chain` names a session whose whole chain of parents and forks is
-    meant, `without` one whose chain is not.
+    meant, `without` one whose chain is not. With `alone` an empty owner means those of nobody else, and not all.
     """
 
     sources: tuple[str, ...] = ()
@@ -123,6 +125,7 @@ class Which(Struct, frozen=True, kw_only=True):
     session: str = ""
     chain: str = ""
     without: str = ""
+    alone: bool = False
 
 
 class Query(Struct, frozen=True, kw_only=True):

@@ -31,6 +31,7 @@ from melete.core.event import (
     ToolStarted,
 )
 from melete.core.message import Message, ToolCall, ToolResult, Usage
+from melete.core.taskstate import TaskState
 
 ASIDE = "aside:"
 """What `Notice.about` begins with where a run adds text to its requests that is not stored; a checksum of it follows."""
@@ -51,7 +52,8 @@ class Transcript:
 
     `answer` is the text of the latest run's last reply, `answered` the questions that somebody's answer decided. `last_usage`
     is what the provider counted last, less what a compaction has taken out since. `aside` is the `about` of the last notice of
-    text that is not stored. `trail` holds the latest facts that decide how a request begins, and replies, without their content.
+    text that is not stored. `task` and `since` are those of the last compaction that has them. `trail` holds the latest facts
+    that decide how a request begins, and replies, without their content.
     """
 
     def __init__(self, facts: Iterable[Fact] = ()) -> None:
@@ -62,6 +64,8 @@ class Transcript:
         self.run: RunStarted | None = None
         self.ended: RunEnded | None = None
         self.segment = ""
+        self.task: TaskState | None = None
+        self.since = 0
         self.answer = ""
         self.questions: dict[str, Question] = {}
         self.answered: set[str] = set()
@@ -152,6 +156,8 @@ class Transcript:
     def _compact(self, fact: Compacted) -> None:
         self._messages = list(fact.messages)
         self.segment = fact.segment
+        if fact.state is not None:
+            self.task, self.since = fact.state, fact.since
         left = self.last_usage.total - max(0, fact.tokens_before - fact.tokens_after)
         self.last_usage = Usage(input=max(left, fact.tokens_after)) if self.last_usage.total else Usage()
 
@@ -183,7 +189,7 @@ def _trace(fact: Fact) -> Fact | None:
             wire = fact.message.wire and msgspec.structs.replace(fact.message.wire, body=NOTHING)
             return msgspec.structs.replace(fact, message=Message(role="assistant", parts=(), wire=wire))
         case Compacted():
-            return msgspec.structs.replace(fact, messages=())
+            return msgspec.structs.replace(fact, messages=(), state=None)
         case Said() if fact.message.by and fact.message.by.kind == "runtime":
             return fact
         case Framed() | RunStarted() | Retried():

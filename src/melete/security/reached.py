@@ -13,6 +13,7 @@ from urllib.parse import unquote
 import msgspec
 
 from melete.core.message import Message, Text, ToolCall, ToolResult
+from melete.core.taskstate import RECALLED
 from melete.security.taint import UNTRUSTED
 from melete.security.urls import Where, read
 
@@ -37,6 +38,8 @@ def made_up(addresses: Sequence[str], messages: Iterable[Message]) -> tuple[str,
     texts = list(_texts(messages))
     said = [text for who, text in texts if who == "person"]
     named = {_server(where) for text in said for where in _addresses(text)} - _heard(texts)
+    if any(who == "past" for who, _ in texts):  # what the model has read of them is out of view
+        named = set[_Server]()
     return tuple(address for address in addresses if not _on_named(address, named) and not _written_out(address, texts))
 
 
@@ -47,14 +50,21 @@ def _heard(texts: Sequence[tuple[str, str]]) -> set[_Server]:
 
 
 def _texts(messages: Iterable[Message]) -> Iterable[tuple[str, str]]:
-    """What was said in order, and by whom: the `person`, the `web` (empty where a model's words may be in it), the `model`."""
+    """What was said in order, and by whom: the `person`, the `web` (empty where a model's words may be in it), the `model`.
+
+    What the runtime brings back of the past with text from outside in it is nobody's word: a model's may be among it.
+    """
     for message in messages:
-        persons = message.role == "user" and (message.by is None or message.by.kind == "person")
+        kind = message.by.kind if message.by else "person"
+        persons = message.role == "user" and kind == "person"
         for part in message.parts:
             if isinstance(part, ToolResult) and part.taint in UNTRUSTED:
                 yield "web", part.content if part.name in _SHOWING else ""
             elif isinstance(part, ToolCall):
                 yield "model", unquote(_plain(part.arguments))
+            elif isinstance(part, Text) and (kind == "runtime" or part.text.startswith(RECALLED)):
+                if part.taint in UNTRUSTED:
+                    yield "past", ""
             elif isinstance(part, Text) and (part.taint in UNTRUSTED or (persons and part.taint == "none")):
                 yield ("web" if part.taint in UNTRUSTED else "person"), part.text
             elif isinstance(part, Text) and message.role == "assistant":
@@ -78,7 +88,7 @@ def _written_out(address: str, texts: Iterable[tuple[str, str]]) -> bool:
             models = models or (read and plain in text)
         elif not (models and who == "web") and _stands(address, text):
             return True
-        read = read or who == "web"
+        read = read or who in ("web", "past")
     return False
 
 

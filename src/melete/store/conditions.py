@@ -22,7 +22,7 @@ class Conditions:
 def of_sessions(owner: str, which: Which, *, table: str = "") -> Conditions:
     """Owner, session, sources and folder of rows of `table` (with its dot); models, chains and times are kept in other ways."""
     found = Conditions()
-    if owner:
+    if owner or which.alone:
         found.need(f"{table}owner = ?", owner)
     if which.session:
         found.need(f"{table}id = ?", which.session)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from melete.core.event import (
+    Compacted,
     Fact,
     Framed,
     Opened,
@@ -100,6 +101,7 @@ class Row(Struct, frozen=True, kw_only=True):
     cost_source: str = ""
     pricing_version: str = ""
     fold: str = "{}"
+    compactions: int = 0
 
 
 class Run(Struct, frozen=True, kw_only=True):
@@ -163,6 +165,7 @@ class Fold:
             ToolEnded: self._done,
             Retried: self._again,
             Spent: self._spent,
+            Compacted: self._compacted,
         }
 
     def take(self, facts: Sequence[Fact]) -> None:
@@ -245,6 +248,9 @@ class Fold:
         )
         self.runs.append(ended)
         self._run = None
+
+    def _compacted(self, fact: Compacted, at: float) -> None:  # noqa: ARG002 - every step takes both
+        self.row["compactions"] += 1
 
     # ---- messages and calls
 

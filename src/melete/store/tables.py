@@ -21,6 +21,7 @@ from melete.store.sqlite import Database
 SHOWN = (
     "id", "owner", "title", "source", "cwd", "model", "parent", "forked_from", "forked_at", "root", "started", "updated",
     "messages", "steps", "runs", "tool_calls", "cost_usd", "cost_status", "cost_source", "provider", "base_url", "stop",
+    "compactions",
     "input", "output", "cache_read", "cache_write", "reasoning",
 )  # fmt: skip
 PARTS = ("messages", "usage", "tools", "runs", "retries")

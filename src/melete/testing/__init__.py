@@ -14,19 +14,21 @@ if TYPE_CHECKING:
     from melete.testing.channel import MemoryChannel
     from melete.testing.clock import ManualClock
     from melete.testing.environment import MemoryEnvironment
+    from melete.testing.memory import MemoryNotes
     from melete.testing.replies import Call, Calls, Fault, Play, Reply, Say
     from melete.testing.scripted import Recorded, ScriptedModel
     from melete.testing.skills import MemorySkills
 
 __all__ = [
-    "Call", "Calls", "Fault", "ManualClock", "MemoryChannel", "MemoryEnvironment", "MemoryLedger", "MemorySkills",
-    "MemoryStore", "Play", "Recorded", "Reply", "Say", "ScriptedModel",
+    "Call", "Calls", "Fault", "ManualClock", "MemoryChannel", "MemoryEnvironment", "MemoryLedger", "MemoryNotes",
+    "MemorySkills", "MemoryStore", "Play", "Recorded", "Reply", "Say", "ScriptedModel",
 ]  # fmt: skip
 
 _HOMES = {
     "melete.testing.channel": ("MemoryChannel",),
     "melete.testing.clock": ("ManualClock",),
     "melete.testing.environment": ("MemoryEnvironment",),
+    "melete.testing.memory": ("MemoryNotes",),
     "melete.testing.replies": ("Call", "Calls", "Fault", "Play", "Reply", "Say"),
     "melete.testing.scripted": ("Recorded", "ScriptedModel"),
     "melete.testing.skills": ("MemorySkills",),

@@ -59,7 +59,8 @@ def _from_transcript(ctx: ToolContext) -> dict[str, Todo]:
             except msgspec.DecodeError:  # shortened, or written by another version: an older one may do
                 continue
             return {item.id: item for item in items}
-    return {}
+    task = ctx.session.transcript.task  # the result itself may be out of view
+    return msgspec.convert({step.id: msgspec.to_builtins(step) for step in task.plan}, dict[str, Todo]) if task else {}
 
 
 class TodoTools(Group):

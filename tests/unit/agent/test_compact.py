@@ -4,7 +4,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from melete.agent.compact import LEFT_OUT, PICTURE, Compactor, cut_picture, cut_result
+from melete.agent.compact import LEFT_OUT, Compactor, cut_picture, cut_result
+from melete.agent.sizes import PICTURE
 from melete.core.event import Compacted, Framed, Reply, ToolEnded
 from melete.core.message import Image, Message, Text, ToolCall, ToolResult, Usage, user
 from melete.core.session import Session

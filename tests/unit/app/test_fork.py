@@ -13,6 +13,7 @@ from melete.core.errors import UsageError
 from melete.core.event import (
     Answered,
     Asked,
+    Compacted,
     Fact,
     Notice,
     Opened,
@@ -25,7 +26,7 @@ from melete.core.event import (
     Titled,
     ToolEnded,
 )
-from melete.core.message import Message, Text, ToolCall, ToolResult, user
+from melete.core.message import Message, Text, ToolCall, ToolResult, Usage, user
 from melete.core.steps import steps
 from melete.core.transcript import Transcript
 
@@ -131,3 +132,14 @@ def test_the_title_says_where_it_left_and_no_more() -> None:
     assert entitled("", 7) == ""
     made = forked(LOG, point(LOG), structs.replace(NEW, title="Other"))
     assert Transcript(made).title == "Other"
+
+
+def test_a_compaction_names_the_fact_at_which_the_rest_begins_by_its_new_number() -> None:
+    tail, cost = Said(message=user("Two.")), Spent(run="r-1", usage=Usage())
+    log = numbered(
+        Opened(), Said(message=user("One.")), cost, cost, reply("First"), tail,
+        Compacted(segment="s-2", parent="s-1", messages=(tail.message,), since=6), reply("Second"),
+    )  # fmt: skip
+    made = forked(log, Point(step=2, seq=8), NEW)
+    (fact,) = (one for one in made if isinstance(one, Compacted))
+    assert made[fact.since - 1] == structs.replace(tail, seq=fact.since)

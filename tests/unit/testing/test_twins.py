@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.unit.memory.kept import notes
 from tests.unit.skills.kept import keeper
 
 from melete.app.clock import SystemClock
 from melete.core.channel import Channel, Outgoing
 from melete.core.environment import Place
 from melete.core.errors import EnvironmentFailure
-from melete.core.ports import Applied, Change, Clock, Completed, Environment, SkillLibrary
+from melete.core.memory import Noted, Noting
+from melete.core.ports import Applied, Change, Clock, Completed, Environment, Memory, SkillLibrary
 from melete.core.tool import ToolError
 from melete.environments.local import LocalEnvironment
-from melete.testing import ManualClock, MemoryChannel, MemoryEnvironment, MemorySkills, checking, suites
+from melete.testing import ManualClock, MemoryChannel, MemoryEnvironment, MemoryNotes, MemorySkills, checking, suites
 from melete.testing.environment import Ended, MemoryProcess
 
 Make = Callable[[Path], Environment]
@@ -140,6 +142,26 @@ class Forgetful(MemorySkills):
 def test_the_suite_finds_a_library_that_forgets(check: Callable[[SkillLibrary], Awaitable[None]]) -> None:
     with pytest.raises((AssertionError, ToolError)):
         asyncio.run(check(Forgetful()))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("make", [notes, lambda _: MemoryNotes()], ids=["real", "memory"])
+@pytest.mark.parametrize("check", suites.MEMORY, ids=lambda check: check.__name__)
+def test_memories(check: Callable[[Memory], Awaitable[None]], make: Callable[[Path], Memory], tmp_path: Path) -> None:
+    asyncio.run(check(make(tmp_path)))  # type: ignore[arg-type]
+
+
+class Absent(MemoryNotes):
+    """Keeps nothing."""
+
+    async def apply(self, change: Noting) -> Noted:
+        return await self.check(change)
+
+
+@pytest.mark.parametrize("check", suites.MEMORY, ids=lambda check: check.__name__)
+def test_the_suite_finds_a_memory_that_keeps_nothing(check: Callable[[Memory], Awaitable[None]]) -> None:
+    if check is not suites.memory_keeps_no_harm:
+        with pytest.raises((AssertionError, IndexError, ToolError)):
+            asyncio.run(check(Absent()))  # type: ignore[arg-type]
 
 
 def test_a_channel_keeps_what_was_sent_once_for_each_key_and_fails_when_told() -> None:

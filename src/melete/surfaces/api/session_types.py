@@ -7,6 +7,7 @@ from msgspec import Meta, Struct
 
 from melete.core.event import Question
 from melete.core.moment import FORMS
+from melete.core.segments import Segment
 from melete.core.session import Hit, SessionInfo
 from melete.surfaces.api.chat_types import MOST, Words
 
@@ -44,7 +45,10 @@ class SessionList(Struct, frozen=True, kw_only=True):
 
 
 class SessionView(SessionInfo, frozen=True, kw_only=True):
-    """A session as it stands: its latest `run`, and what that does; `questions` wait for an answer."""
+    """A session as it stands: its latest `run`, and what that does; `questions` wait for an answer.
+
+    `segments` are the parts of a conversation that was shortened, each the child of the one before: all of them can be read.
+    """
 
     state: Annotated[
         Literal["idle", "running", "waiting"], Meta(description="`waiting` is for an answer to a question.")
@@ -52,6 +56,7 @@ class SessionView(SessionInfo, frozen=True, kw_only=True):
     run: str | None = None
     questions: tuple[Question, ...] = ()
     seq: int = 0
+    segments: tuple[Segment, ...] = ()
 
 
 class MessagesWanted(Struct, frozen=True, kw_only=True):
@@ -59,6 +64,7 @@ class MessagesWanted(Struct, frozen=True, kw_only=True):
 
     after: Annotated[Seq, Meta(description="Only those behind the fact of this number.")] = 0
     before: Annotated[Seq, Meta(description="Only those before the fact of this number.")] | None = None
+    segment: Annotated[str, Meta(description="Only those of the segment of this id or number.")] = ""
     order: Annotated[Literal["asc", "desc"], Meta(description="`desc`: the newest first.")] = "asc"
     limit: Limit = 100
 

@@ -17,6 +17,7 @@ from melete.core.errors import SessionNotFoundError, UsageError
 from melete.core.event import Event, Fact, Reply, Said, Steered, ToolEnded
 from melete.core.message import Audio, File, Image, Thinking
 from melete.core.moment import moment
+from melete.core.segments import segment_named, segments
 from melete.core.session import Query, SessionInfo, SessionRef, Which
 from melete.core.transcript import Transcript
 from melete.surfaces.api import sse
@@ -135,7 +136,8 @@ async def show(request: Request) -> Response:
     """A session: what it is, what it cost, and what it does now."""
     store, ref = server_of(request).app.store, await session_of(request)
     info = await store.info(ref)
-    state = Transcript(await store.facts(ref))
+    facts = await store.facts(ref)
+    state = Transcript(facts)
     alive = info.running and state.running
     questions = tuple(state.questions.values()) if alive else ()
     view = SessionView(
@@ -144,6 +146,7 @@ async def show(request: Request) -> Response:
         run=state.run.run if state.run else None,
         questions=questions,
         seq=state.seq,
+        segments=tuple(segments(facts, ref.id)),
     )
     return _answered(request, view)
 
@@ -151,13 +154,24 @@ async def show(request: Request) -> Response:
 async def messages(request: Request) -> Response:
     """The messages of a session, also those that were taken out of the model's sight since."""
     wanted, ref = query_of(request, MessagesWanted), await session_of(request)
-    facts = await server_of(request).app.store.facts(ref, after=wanted.after)
+    facts = _of_segment(await server_of(request).app.store.facts(ref), ref, wanted.segment)
+    facts = [fact for fact in facts if fact.seq > wanted.after]
     before = wanted.before
     found = [view for fact in facts if (before is None or fact.seq < before) and (view := _view(fact)) is not None]
     if wanted.order == "desc":
         found.reverse()
     made = MessageList(data=tuple(found[: wanted.limit]), has_more=len(found) > wanted.limit)
     return _answered(request, made)
+
+
+def _of_segment(facts: Sequence[Fact], ref: SessionRef, name: str) -> Sequence[Fact]:
+    """The facts of a segment, all of them where none is named; raises ApiError."""
+    if not name:
+        return facts
+    one = segment_named(segments(facts, ref.id), name)
+    if one is None:
+        raise ApiError(404, "no_such_segment", f"the session has no segment {name!r}", param="segment")
+    return [fact for fact in facts if one.first <= fact.seq <= one.last]
 
 
 def _view(fact: Fact) -> MessageView | None:

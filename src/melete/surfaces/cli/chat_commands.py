@@ -8,7 +8,9 @@ from melete.app.commands import commands
 from melete.app.context_report import caching, report
 from melete.core.errors import UsageError
 from melete.surfaces.cli.cached import cache_text
+from melete.surfaces.cli.chat_compress import COMPRESS
 from melete.surfaces.cli.chat_files import FILES
+from melete.surfaces.cli.chat_memory import MEMORY
 from melete.surfaces.cli.chat_past import PAST
 from melete.surfaces.cli.chat_skills import SKILLS
 from melete.surfaces.cli.output import one_line
@@ -98,7 +100,9 @@ async def _yolo(talk: Talk, word: str) -> bool:
 HANDLERS: Mapping[str, Handler] = {
     **PAST,
     **FILES,
+    **COMPRESS,
     **SKILLS,
+    **MEMORY,
     "retry": _retry,
     "status": _status,
     "model": _model,

@@ -21,6 +21,7 @@ COMMANDS = {
     "serve": "melete.surfaces.cli.serve:serve",
     "sessions": "melete.surfaces.cli.sessions:sessions",
     "skills": "melete.surfaces.cli.skills:skills",
+    "memory": "melete.surfaces.cli.memory:memory",
     "model": "melete.surfaces.cli.model:model",
     "context": "melete.surfaces.cli.context:context",
     "config": "melete.surfaces.cli.config:config",

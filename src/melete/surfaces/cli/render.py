@@ -97,7 +97,7 @@ def notes(fact: object, paint: Paint) -> Iterator[str]:
             yield paint("yellow", paint.fit(text))
         case Compacted():
             how = f" ({one_line(fact.how)})" if fact.how else ""
-            text = f"· shortened: {fact.tokens_before:,} → {fact.tokens_after:,} tokens{how}"
+            text = f"· shortened: {fact.tokens_before:,} → {fact.tokens_after:,} tokens{how} · segment {one_line(fact.segment)}"
             yield paint("dim", paint.fit(text))
         case Titled():
             yield paint("dim", paint.fit(f"· title: {one_line(fact.title)}"))

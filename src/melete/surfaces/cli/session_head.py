@@ -5,13 +5,13 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from melete.core.event import Compacted, Fact, Opened, Reply, RunStarted
+from melete.core.event import Fact, Opened, Reply, RunStarted
+from melete.core.segments import Segment, segments
 from melete.core.session import SessionInfo
 from melete.core.steps import Step
 from melete.surfaces.cli.output import one_line
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.render import usage_text
-from melete.surfaces.cli.step_span import step_of
 from melete.surfaces.cli.tables import ago
 
 MOST = 5
@@ -39,10 +39,11 @@ def head_lines(whole: Whole, paint: Paint, *, now: datetime, redact: Callable[[s
         (_origin(whole),),
         (_named("forks", _forks(whole)),),
         (_named("children", [row.id for row in whole.kin if row.parent == info.id]),),
-        (_segments(whole),),
     ):
         if text := " · ".join(one_line(part) for part in parts if part):
             yield paint("dim", redact(text))
+    for line in segment_lines(segments(whole.facts, info.id), whole.steps):
+        yield paint("dim", paint.fit(redact(line)))
 
 
 def cost_text(info: SessionInfo) -> str:
@@ -116,18 +117,27 @@ def _at(step: int) -> str:
     return f"at step {step}" if step else "before step 1"
 
 
-def _segments(whole: Whole) -> str:
-    """The parts of a conversation that was shortened, each the parent of the next."""
-    ends = [step_of(whole.steps, fact.seq) for fact in whole.facts if isinstance(fact, Compacted)]
-    if not ends:
-        return ""
-    begins = [1, *(end + 1 for end in ends)]
-    parts = [_range(begin, end) for begin, end in zip(begins, [*ends, max(len(whole.steps), begins[-1])], strict=True)]
-    return f"shortened {len(ends)} time{'' if len(ends) == 1 else 's'}: {' → '.join(parts)}"
+def segment_lines(found: Sequence[Segment], steps: Sequence[Step], *, most: int = MOST) -> Iterator[str]:
+    """The parts of a conversation that was shortened, a line each below its parent; the last `most` of them, and the first."""
+    if len(found) == 1:
+        return
+    many = len(found) - 1
+    yield f"shortened {many:,} time{'' if many == 1 else 's'}; --segment N or ID shows a part as it was:"
+    left_out = max(0, len(found) - 1 - most)
+    for one in found:
+        if one.number == 2 and left_out:  # noqa: PLR2004 - the first child
+            yield f"   … {left_out:,} more: --segments lists all"
+        if one.number == 1 or one.number > left_out + 1:
+            yield f"{'└─ ' if one.parent else ''}{_segment(one, steps)}"
 
 
-def _range(first: int, last: int) -> str:
-    return f"steps {first}-{last}" if last > first else f"step {first}"
+def _segment(one: Segment, steps: Sequence[Step]) -> str:
+    mine = [step.number for step in steps if one.first <= step.reply <= one.last]
+    which = f"steps {mine[0]}-{mine[-1]}" if len(mine) > 1 else f"step {mine[0]}" if mine else "no step"
+    parts = [f"{one.number} {one.id}", which, f"{one.at:%Y-%m-%d %H:%M}"]
+    if one.parent:
+        parts += [f"{one.tokens_before:,} → {one.tokens_after:,} tokens", one_line(one.how)]
+    return " · ".join(part for part in parts if part)
 
 
 def _named(name: str, found: Sequence[str]) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from melete.core.event import Fact, Reply, ToolEnded, ToolStarted
+from melete.core.event import Compacted, Fact, Reply, ToolEnded, ToolStarted
 from melete.core.transcript import Transcript
 from melete.surfaces.cli.call_text import call_lines
-from melete.surfaces.cli.output import err, one_line
+from melete.surfaces.cli.output import err, one_line, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.render import facts, redacted
 
@@ -27,31 +27,34 @@ class SessionView:
         self.paint = paint
         self.write = write
         self.step = 0
-        self._redact = redact
+        self.redact = redact
+        self.as_json = as_json
         self._full = full
-        self._as_json = as_json
         self._started: dict[str, ToolStarted] = {}
 
     def show(self, fact: Fact) -> None:
         """One fact."""
-        if self._as_json:
-            self.write(self._redact(msgspec.json.encode(fact).decode()) + "\n")
+        if self.as_json:
+            self.write(self.redact(msgspec.json.encode(fact).decode()) + "\n")
             return
-        event = redacted(fact, self._redact)
+        event = redacted(fact, self.redact)
         if isinstance(event, ToolStarted):
             self._started[event.call.id] = event
         if isinstance(event, Reply):
             self.step += 1
         for line in facts(event, self.paint, started=self._started, step=self.step):
             self.write(f"{line}\n")
+        if self._full and isinstance(event, Compacted):
+            for line in event.summary.splitlines():
+                self.write(f"    {visible(line)}\n")
         if self._full and isinstance(event, ToolEnded):
             for line in call_lines(event, self._started.get(event.result.call), self.paint):
                 self.write(f"{line}\n")
 
     def questions(self, state: Transcript, session: str) -> None:
         """The open questions, with the command that answers them."""
-        if self._as_json or not state.running:
+        if self.as_json or not state.running:
             return
         for question in state.questions.values():
-            text = self._redact(one_line(question.text))
-            err(f"open: {text}; melete sessions answer {session} {self._redact(one_line(question.id))} VALUE\n")
+            text = self.redact(one_line(question.text))
+            err(f"open: {text}; melete sessions answer {session} {self.redact(one_line(question.id))} VALUE\n")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import click
 import msgspec
@@ -10,13 +11,14 @@ from msgspec import Struct
 from melete.app.wire import Melete
 from melete.core.errors import SessionNotFoundError, UsageError
 from melete.core.event import Fact, RunEnded
+from melete.core.segments import Segment, segment_named, segments
 from melete.core.session import SessionRef, Which
 from melete.core.steps import Step, steps
 from melete.core.transcript import Transcript
 from melete.surfaces.cli.one_session import session_argument, with_session
 from melete.surfaces.cli.options import json_option, painter, settings
 from melete.surfaces.cli.output import err, out
-from melete.surfaces.cli.session_head import Whole, head_lines
+from melete.surfaces.cli.session_head import Whole, head_lines, segment_lines
 from melete.surfaces.cli.session_view import SessionView
 from melete.surfaces.cli.step_span import facts_of, span
 
@@ -28,25 +30,31 @@ CHAIN = 1_000
 @click.command()
 @session_argument
 @click.option("--step", default="", metavar="A[:B]", help="Only this step, or these.")
+@click.option("--segment", default="", metavar="N|ID", help="Only this part of a conversation that was shortened.")
+@click.option("--segments", "parts", is_flag=True, help="List the parts of a conversation that was shortened.")
 @click.option("--tail", type=click.IntRange(min=1), metavar="N", help="Only the last N steps.")
 @click.option("--full", is_flag=True, help="With the arguments and results of calls.")
 @click.option("--pager", is_flag=True, help="A page at a time, on a terminal.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as it happens, until the run ends.")
 @json_option
-def show(session: str, *, step: str, tail: int | None, full: bool, pager: bool, follow: bool, as_json: bool) -> int:
+def show(session: str, *, full: bool, pager: bool, follow: bool, as_json: bool, **asked: Any) -> int:
     """Show what happened in a session: each step under its number, which --step here and --at of `fork` take."""
-    if step and (tail or follow):
-        raise UsageError("--step chooses what is over; --tail and --follow look at the end", next="give one of them")
+    wanted = _Wanted(**asked)
+    if (wanted.step or wanted.segment) and (wanted.tail or follow or (wanted.step and wanted.segment)):
+        raise UsageError(
+            "--step and --segment choose what is over; --tail and --follow look at the end", next="give one of them"
+        )
     loaded = settings()
     paint = painter(loaded)
-    wanted = _Wanted(step=step, tail=tail)
 
     async def work(app: Melete, ref: SessionRef) -> int:
         pages: list[str] | None = [] if pager and paint.terminal and not (follow or as_json) else None
         view = SessionView(paint, app.redact, write=out if pages is None else pages.append, full=full, as_json=as_json)
         stored = await app.store.facts(ref)
         found = steps(stored)
-        first, last = wanted.facts(found, stored)
+        if wanted.parts:
+            return _parts(view, segments(stored, ref.id), found)
+        first, last = wanted.facts(found, stored, ref.id)
         view.step = sum(step.reply < first for step in found)
         if not as_json:
             await _head(app, ref, view, Whole(info=await app.store.info(ref), facts=stored, steps=found))
@@ -65,18 +73,44 @@ def show(session: str, *, step: str, tail: int | None, full: bool, pager: bool, 
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
-    """Which steps are to be shown; all by default."""
+    """What is to be shown: some steps, a segment, or, with `parts`, a list of the segments; all steps by default."""
 
     step: str
+    segment: str
+    parts: bool
     tail: int | None
 
-    def facts(self, found: Sequence[Step], stored: Sequence[Fact]) -> tuple[int, int]:
+    def facts(self, found: Sequence[Step], stored: Sequence[Fact], session: str) -> tuple[int, int]:
         """The numbers of the first and the last fact to be shown; 0 as the last means all."""
+        if self.segment:
+            return _facts_of_segment(segments(stored, session), self.segment)
         if self.step:
             first, last = span(found, self.step)
         else:
             first, last = max(1, len(found) - (self.tail or len(found)) + 1), len(found)
         return facts_of(found, stored, first=first, last=last)
+
+
+def _facts_of_segment(found: Sequence[Segment], name: str) -> tuple[int, int]:
+    """The facts of a segment; raises UsageError, which says what there is."""
+    one = segment_named(found, name)
+    if one is None:
+        many = "it was never shortened" if len(found) == 1 else f"it has segments 1 to {len(found)}"
+        raise UsageError(f"this session has no segment {name!r}", next=f"{many}: `--segments` lists them")
+    return one.first, 0 if one is found[-1] else one.last
+
+
+def _parts(view: SessionView, found: Sequence[Segment], numbered: Sequence[Step]) -> int:
+    """List the segments, a line each; of a conversation that was never shortened only as JSON."""
+    if view.as_json:
+        for one in found:
+            view.write(view.redact(msgspec.json.encode(one).decode()) + "\n")
+        return 0
+    for line in segment_lines(found, numbered, most=len(found)):
+        view.write(f"{view.paint.fit(view.redact(line))}\n")
+    if len(found) == 1:
+        err("This conversation was never shortened: it is one segment.\n")
+    return 0
 
 
 async def _head(app: Melete, ref: SessionRef, view: SessionView, whole: Whole) -> None:

@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from melete.app.figures import plural
 from melete.app.wire import Melete
 from melete.core.event import Opened
+from melete.core.segments import segments
 from melete.core.session import SessionInfo, SessionRef
 from melete.core.steps import steps
 from melete.surfaces.cli.output import one_line
 from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.session_head import segment_lines
 from melete.surfaces.cli.tables import ago, state_of
 
 GOES_ON, LAST, BELOW, NOTHING = "├─ ", "└─ ", "│  ", "   "
@@ -33,6 +35,7 @@ async def forest(app: Melete, rows: Sequence[SessionInfo], paint: Paint) -> str:
         )
         below = branch.replace(GOES_ON, BELOW).replace(LAST, NOTHING)
         lines.append(paint("dim", paint.fit(f"{below}{NOTHING}{told}")))
+        lines += [paint("dim", paint.fit(f"{below}{NOTHING}{app.redact(one)}")) for one in await _segments(app, row)]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -73,6 +76,14 @@ def _under(
         children = [child for child in below.get(row.id, ()) if child.id not in seen]
         for place, child in enumerate(reversed(children)):
             waiting.append((inner + (GOES_ON if place else LAST), inner + (BELOW if place else NOTHING), child))
+
+
+async def _segments(app: Melete, row: SessionInfo) -> list[str]:
+    """The parts of a conversation that was shortened."""
+    if not row.compactions:
+        return []
+    facts = await app.store.facts(SessionRef(id=row.id, owner=row.owner))
+    return list(segment_lines(segments(facts, row.id), steps(facts)))[1:]
 
 
 async def _step(app: Melete, row: SessionInfo) -> int:
