@@ -48,21 +48,21 @@ _COMMAND: Final = re.compile(r"[A-Za-z][\w./+-]*\s+\S")
 
 def verbs(command: str) -> tuple[str, ...]:
     """The verbs of a shell text in their order, each once: `git push` of `cd r && timeout 5 git -C . push | tee log`."""
-    working = _working(plan(command).programs)
-    return tuple(dict.fromkeys(_verb(program) for program in working))
+    found = working(plan(command).programs)
+    return tuple(dict.fromkeys(program_verb(program) for program in found))
 
 
 def last_program(command: str) -> str:
     """The name of the program that the exit code of a shell text is of, as far as its text tells."""
     programs = plan(command).programs
-    return _verb(programs[-1]) if programs else ""
+    return program_verb(programs[-1]) if programs else ""
 
 
 def tokens(command: str) -> frozenset[str]:
     """The verbs of a shell text, and each option with its verb before it: `git push`, `git push --tags`."""
     found: set[str] = set()
-    for program in _working(plan(command).programs):
-        verb = _verb(program)
+    for program in working(plan(command).programs):
+        verb = program_verb(program)
         found.add(verb)
         found.update(f"{verb} {word.partition('=')[0]}" for word in program.words if re.match(r"--?[A-Za-z]", word))
     return frozenset(found)
@@ -82,14 +82,15 @@ def _lines(text: str) -> Iterator[str]:
     yield from (span for span in _INLINE.findall(_FENCE.sub("", text)) if _COMMAND.match(span))
 
 
-def _working(programs: Sequence[Program]) -> Sequence[Program]:
+def working(programs: Sequence[Program]) -> Sequence[Program]:
     """The programs that do the work: no wrapper whose command is known, and what prepares only where it is alone."""
     wrappers = {name for program in programs for name in program.via} - STAYING
     bare = [one for one in programs if one.name and (one.name not in wrappers or one.via)]
     return [one for one in bare if one.name not in PREPARING] or bare[-1:]
 
 
-def _verb(program: Program) -> str:
+def program_verb(program: Program) -> str:
+    """What a program does: its name and its subcommand, where it has one."""
     name = program.name[:LONGEST_WORD]
     if name in SCRIPTED:
         script = next((word for word in program.words if not word.startswith("-")), "")
