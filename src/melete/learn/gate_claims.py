@@ -27,10 +27,10 @@ _SPAN: Final = re.compile(r"`+([^`]+)`+")
 _PROMPT: Final = re.compile(r"^\s*(?:[$>%]\s+)?")
 _HOLE: Final = re.compile(r"\$\{?\w+\}?|<[\w .|/-]+>|\{\{?[\w .]+\}?\}|\[[\w .=-]+\]|\.\.\.|…")
 _VALUE: Final = re.compile(rf"[A-Z][A-Z0-9_-]*|.*{FILLED}.*|\$.*|your[-_].*|\W*")
-_URL: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s`'\"<>)\]]+", re.IGNORECASE)
+_URL: Final = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s`'\"<>)\]]+", re.IGNORECASE)
 _HOST: Final = re.compile(
-    r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b(?:localhost|[\w-]+(?:\.[\w-]+)+):\d{2,5}\b"
-    r"|\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b"
+    r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b(?:localhost|(?<![\w.-])[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}):\d{2,5}\b"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}\b"
 )
 _PATH: Final = re.compile(
     r"(?<![\w:/.~<-])(?:(?:~|\.{1,2})?/[\w.@+-]+(?:/[\w.@+-]*)*|[\w.@+-]+(?:/[\w.@+-]+)*"
@@ -38,7 +38,7 @@ _PATH: Final = re.compile(
 )
 _FLAG: Final = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _NAMED: Final = re.compile(
-    r"(?<![\w/.-])(?:\w*[a-z]\w*_\w+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?=\w*\d)(?=\w*[A-Za-z])\w{3,}|\d{3,})(?![\w/-])"
+    r"(?<![\w/.-])(?:(?=\w{0,99}_)\w{0,99}[a-z]\w*_\w+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?=\w{0,99}\d)(?=\w{0,99}[A-Za-z])\w{3,}|\d{3,})(?![\w/-])"
 )
 _SPOKEN: Final = re.compile(
     r"\b(?:run|running|use|using|execute|invoke|with)\s+((?:[a-z][\w.-]*)(?:\s+(?!(?:to|for|in|on|when"
@@ -263,23 +263,16 @@ class _Proof:
         quoted = not any(options for _, options in way) and not any(
             one.verb.split()[0] == text.split()[0] for one in self._could
         )
-        if not way or (
-            quoted and _flat(text) in _flat("\n".join((known.shown, known.said, known.tried, known.denied, self._old)))
-        ):
+        pools = (known.shown, known.said, known.tried, known.denied, self._old)
+        if way and quoted and _flat(text) in _flat("\n".join(pools)):
             return "", ""
         for verb, options in way:
             if wrong := self._program(verb, options, denied=denied):
                 return wrong
         if len(way) > 1 and not denied and not self._in_order(way):
             return "ungrounded", "was never run in this order"
-        return next(
-            (
-                wrong
-                for kind, one in _plain(text)
-                if kind in ("address", "path") and (wrong := self.item(kind, one, denied=denied))[0]
-            ),
-            ("", ""),
-        )
+        parts = (self.item(kind, one, denied=denied) for kind, one in _plain(text) if kind in ("address", "path"))
+        return next((wrong for wrong in parts if wrong[0]), ("", ""))
 
     def _program(self, verb: str, options: frozenset[str], *, denied: bool) -> tuple[str, str] | None:
         pool = [one for one in (self._could if denied else self._can) if one.verb == verb]
@@ -296,10 +289,18 @@ class _Proof:
         left = sorted(
             one for one in missing if not _holds(said, one, "flag") and not _holds(said, one.partition(" ")[2], "word")
         )
+        if not left and not denied and wanted and self._failed_so(verb, options):
+            return "failed", f"is not proven: {verb} failed with just these options"
         if left:
             tried = any(set(left) <= one.options for one in self._known.ran if one.verb == verb and one.how != "ok")
             return ("failed" if tried else "ungrounded"), f"is not proven: {verb} never worked with {left[0]}"
         return None
+
+    def _failed_so(self, verb: str, options: frozenset[str]) -> bool:
+        """Whether it was tried with all of these options and no other, and never worked so."""
+        tried = (Ran(verb=one.verb, options=one.options, how=one.how) for one in (*self._known.ran, *self._can))
+        same = {one.how for one in tried if _names(one.options) == _names(options) and _covers(one, verb, options)}
+        return bool(same) and "ok" not in same
 
     def _in_order(self, way: Sequence[tuple[str, frozenset[str]]]) -> bool:
         """Whether the programs ran in this order: within one call, or at last."""
@@ -310,6 +311,10 @@ class _Proof:
             for tried in (last, *([one for one in each if one.verb in verbs] for each in self._ways))
             for at in range(len(tried) - len(way) + 1)
         )
+
+
+def _names(options: Iterable[str]) -> set[str]:
+    return {one.partition(" ")[0] for one in options}
 
 
 def _covers(ran: Ran, verb: str, options: frozenset[str]) -> bool:

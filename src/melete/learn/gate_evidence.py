@@ -7,12 +7,12 @@ from typing import Any, Final, Literal, cast
 import msgspec
 from msgspec import Struct
 
-from melete.core.event import Compacted, Fact, Said, Steered, ToolEnded, ToolStarted
+from melete.core.event import Compacted, Fact, RunStarted, Said, Steered, ToolEnded, ToolStarted
 from melete.core.message import Message, ToolCall
 from melete.learn.corrections import correction
 from melete.learn.results import Result, result_of
 from melete.learn.signals import SHELL, Signal, signals, spoken
-from melete.learn.verbs import program_verb, working
+from melete.learn.verbs import PREPARING, program_verb, working
 from melete.security.plan import plan
 from melete.security.taint import UNTRUSTED, sources
 from melete.security.words import UNKNOWN
@@ -23,6 +23,8 @@ REFLECTING: Final = frozenset(
 )
 """Tools that repeat what somebody wrote once: what they say is no evidence of this session."""
 MCP: Final = "mcp_"
+SURE: Final = 0.9
+"""The score from which a correction takes away what its turn did; below it a person is asked."""
 NEAR: Final = 14
 """Characters before an order in which a denial turns it round."""
 _CODE: Final = re.compile(r"`+[^`]+`+")
@@ -72,7 +74,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     `did` are the arguments of calls that worked, `tried` of ones that failed or were corrected, `failed` of ones for which the
     surroundings were to blame, `shown` what the ones that worked gave back. `said` are a person's words, `denied` what they
     said not to do. `outside` names texts from the web, an import, an MCP server or a quotation that were in view by then.
-    `missing` are citations that this session does not have.
+    `missing` are citations that this session does not have. `doubted` says that a person may have corrected one of the turns.
     """
 
     session: str = ""
@@ -88,6 +90,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     outside: tuple[str, ...] = ()
     missing: tuple[int, ...] = ()
     signals: tuple[Signal, ...] = ()
+    doubted: bool = False
 
 
 def evidence(facts: Sequence[Fact], turns: Sequence[int], *, session: str = "") -> Evidence:
@@ -95,10 +98,11 @@ def evidence(facts: Sequence[Fact], turns: Sequence[int], *, session: str = "") 
     found = tuple(signals(facts))
     there = {fact.seq for fact in facts}
     begun = [0, *(fact.seq for fact in facts if isinstance(fact, Said) and spoken(fact.message) is not None)]
-    cited = {max(one for one in begun if one <= seq) for seq in turns if seq in there}
+    runs = {fact.seq for fact in facts if isinstance(fact, RunStarted)}  # the words that it answers stand behind it
+    cited = {max(one for one in begun if one <= seq + (seq in runs)) for seq in turns if seq in there}
     ends = {turn: next((one for one in begun if one > turn), len(there) + max(there, default=0) + 1) for turn in cited}
     within = [fact for fact in facts if any(turn <= fact.seq < ends[turn] for turn in cited)]
-    late = [one for one in found if one.kind == "corrected"]
+    late = [one for one in found if one.kind == "corrected" and one.sure >= SURE]
     pools = _Pools(within, {one.turn: one.facts[-1] for one in late if one.turn}, begun)
     return Evidence(
         session=session,
@@ -114,6 +118,7 @@ def evidence(facts: Sequence[Fact], turns: Sequence[int], *, session: str = "") 
         outside=tuple(dict.fromkeys((*_outside(facts, max(ends.values(), default=0)), *pools.quoted))),
         missing=tuple(seq for seq in turns if seq not in there),
         signals=tuple(one for one in found if one.turn in cited),
+        doubted=any(one.kind == "corrected" and one.sure < SURE and one.turn in cited for one in found),
     )
 
 
@@ -162,7 +167,8 @@ def mended(text: str) -> bool:
 
 def runs_of(command: str) -> tuple[tuple[str, frozenset[str]], ...]:
     """The programs of a shell text with their options, each long one with its value as well, in their order."""
-    return tuple((program_verb(one), _options(one.words)) for one in working(plan(command).programs))
+    programs = (one for one in plan(command).programs if one.name and one.name not in PREPARING)
+    return tuple((program_verb(one), _options(one.words)) for one in programs)
 
 
 def _masked(command: str) -> bool:

@@ -35,6 +35,7 @@ SHINGLE: Final = 3
 SUPPORT: Final = 0.25
 """The share of an entry's words that the cited turns have to hold."""
 SHOWN: Final = 8
+UNRUN: Final = "is code that no call of the cited turns wrote or ran"
 PROSE: Final = (".md", ".txt")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _HAN: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
@@ -121,18 +122,20 @@ def grounding(proposal: Proposal, known: Evidence) -> Verdict:
     for line in (*((named,) if proposal.new and proposal.kind == "skill" else ()), *lines):
         if found := unwanted(line, known, memory=proposal.kind == "memory"):
             return _refused("grounding", found[0], found[1], (line.text,))
-    code = {
-        path: text for path, text in proposal.after.items() if not path.endswith(PROSE) and proposal.kind == "skill"
-    }
-    unrun = [
-        path for path, text in code.items() if text != proposal.before.get(path) and _flat(text) not in _flat(known.did)
-    ]
-    if unrun:
-        return _refused("grounding", "ungrounded", f"{unrun[0]} is code that no call of the cited turns wrote or ran")
+    code = {path for path in proposal.after if not path.endswith(PROSE) and proposal.kind == "skill"}
+    changed = (path for path in code if proposal.after[path] != proposal.before.get(path))
+    did = _flat(known.did)
+    unrun = [_unrun(path) for path in changed if _flat(proposal.after[path]) not in did]
     prose = [line for line in lines if line.path not in code]
-    if wrong := [one for one in claims(prose, known, proposal.before, proposal.after) if one.why]:
+    found = claims(prose, known, proposal.before, proposal.after)
+    if wrong := [*unrun, *(one for one in found if one.why)]:
         return _ungrounded(wrong)
-    return _supported(proposal, lines, known)
+    if known.doubted:
+        return _asks("grounding", "doubted", "the person may have corrected one of the turns that it cites")
+    proven = {one.line for one in found}
+    if proposal.kind == "skill" and proven:
+        return Verdict(gate="grounding")
+    return _supported(proposal, [line for line in lines if line.text not in proven], known)
 
 
 def safety(
@@ -151,7 +154,7 @@ def safety(
         return _refused("safety", "secret", "it holds what looks like a secret; say where it is kept instead", held)
     if found := steers(text):
         return _refused("safety", "injection", f"it {found[0].reason}", (found[0].text,))
-    old = {(one.rule, one.text) for one in scan(_bytes(proposal.before)).findings} if any(proposal.before) else set()
+    old = {(one.rule, one.text) for one in scan(_bytes(proposal.before)).findings}
     files = _bytes(proposal.after) if proposal.kind == "skill" else {MAIN: text.encode()}
     report = scan(files)
     grave = [one for one in report.findings if one.severity != "low" and (one.rule, one.text) not in old]
@@ -236,7 +239,8 @@ def _supported(proposal: Proposal, lines: Collection[Line], known: Evidence) -> 
     there = _stems(
         "\n".join((known.said, known.denied, known.did, known.tried, known.shown, *proposal.before.values()))
     )
-    judged = [[line.text] for line in lines] if proposal.kind == "memory" else [[line.text for line in lines]]
+    whole = [[line.text for line in lines]]
+    judged = [[line.text] for line in lines] if proposal.kind == "memory" else whole
     for texts in judged:
         own = _stems("\n".join(texts))
         if own and len(own & there) < SUPPORT * len(own):
@@ -249,6 +253,10 @@ def _supported(proposal: Proposal, lines: Collection[Line], known: Evidence) -> 
 def _stems(text: str) -> set[str]:
     folded = text.casefold()
     return {word[:5] for word in _WORD.findall(folded) if word not in _PLAIN} | set(_HAN.findall(folded))
+
+
+def _unrun(path: str) -> Claim:
+    return Claim(text=path, line=path, rule="ungrounded", why=UNRUN)
 
 
 def _ungrounded(wrong: Sequence[Claim]) -> Verdict:

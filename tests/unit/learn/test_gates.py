@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
+from tests.unit.learn.told import Told
 
 from melete.core.event import Compacted
 from melete.core.message import Message, Text
@@ -21,7 +22,6 @@ from melete.learn.gates import (
     ownership,
     safety,
 )
-from tests.unit.learn.told import Told
 
 HARD = (
     Told()
@@ -113,7 +113,7 @@ def test_a_name_that_says_that_something_is_broken_is_refused() -> None:
 
 
 def test_what_a_person_corrected_is_no_evidence_and_what_they_said_is() -> None:
-    known = seen(SILENT, 2, 8)
+    known = seen(SILENT, 1, 8)
     assert grounding(skill("Run `w ship --item ITEM --mode oak`."), known).ok
     assert grounding(skill("Run `w ship --item ITEM --mode ash`."), known).rule == "failed"
     assert grounding(skill("Run `w ship --item ITEM --mode elm`."), known).rule == "ungrounded"
@@ -143,6 +143,18 @@ def test_an_order_of_commands_has_to_have_run() -> None:
 def test_an_exit_code_of_another_program_proves_nothing_where_the_output_complains() -> None:
     told = Told().ask("ship it").shell("w ship --bad || true", 0, "error: unknown option").answer()
     assert grounding(skill("Run `w ship --bad`."), seen(told)).rule == "failed"
+
+
+def test_a_lesson_that_leaves_out_what_made_it_work_is_refused() -> None:
+    told = (
+        Told()
+        .ask("start it")
+        .shell("docker compose up -d db", 1, "port is taken")
+        .shell("docker compose -f dev.yml up -d db")
+    )
+    known = seen(told.answer())
+    assert grounding(skill("Run `docker compose -f dev.yml up -d db`."), known).ok
+    assert grounding(skill("Run `docker compose up -d db`."), known).rule == "failed"
 
 
 def test_what_a_tool_merely_says_is_no_evidence_for_a_command() -> None:
@@ -175,11 +187,11 @@ def test_code_beside_a_skill_has_to_have_been_written_or_run() -> None:
 
 
 def test_memory_passes_the_same_gates() -> None:
-    assert grounding(entry("Here ship needs its mode: `w ship --item ITEM --mode oak`"), seen(SILENT, 2, 8)) == Verdict(
+    assert grounding(entry("Here ship needs its mode: `w ship --item ITEM --mode oak`"), seen(SILENT, 2, 9)) == Verdict(
         gate="grounding"
     )
     assert (
-        grounding(entry("Here ship needs its mode: `w ship --item ITEM --mode ash`"), seen(SILENT, 2, 8)).rule
+        grounding(entry("Here ship needs its mode: `w ship --item ITEM --mode ash`"), seen(SILENT, 2, 9)).rule
         == "failed"
     )
     assert grounding(entry("The network was down."), seen(HARD)).rule == "environment"
@@ -258,7 +270,7 @@ def test_what_is_a_persons_waits_for_them() -> None:
 
 
 def test_what_says_nearly_the_same_must_be_a_patch() -> None:
-    body = "1. Run `w ship --fast`, with the item in its place.\n2. Then look whether it says done, and tell the person which items went out."
+    body = "1. Run `w ship --fast`, with the item in its place.\n2. Look whether it says done, and tell the person what went."
     there = [Neighbour(name="w-ship", about="How to ship with w to stage.", text=body)]
     again = skill(body.replace("tell the person", "say"), name="shipping")
     found = duplicates(again, there)
