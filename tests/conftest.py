@@ -15,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 STRICT_VARIABLE = "MELETE_CI_STRICT"
+HALF_VARIABLE, OUTSIDE = "MELETE_TESTS_HALF", ("crash", "story")
+"""Which half of the tests to run: 1 is what drives the product from outside, in these folders, and 2 the rest."""
 PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -37,6 +39,15 @@ def pytest_configure() -> None:
     """Adopt orphans, so that a process that a test leaves behind is seen as a child of this one."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the other half out, where two processes share the tests."""
+    if half := os.environ.get(HALF_VARIABLE):
+        outside = half == "1"
+        others = [item for item in items if (item.path.parent.name in OUTSIDE) != outside]
+        items[:] = [item for item in items if (item.path.parent.name in OUTSIDE) == outside]
+        config.hook.pytest_deselected(items=others)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

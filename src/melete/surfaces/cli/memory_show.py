@@ -60,6 +60,9 @@ def show(about_user: bool, why: bool, problems: bool, proposals: bool, who: str,
                 if proposals
                 else "Nothing is remembered.\n"
             )
+        if not (problems or proposals) and (wrong := await notes.problems(who)):
+            named = ", ".join(dict.fromkeys(one.path.rpartition("/")[2] for one in wrong))
+            err(f"Not all of {named} is used as it is; see melete memory show --problems\n")
         return 0
 
     return with_memory(work)
