@@ -1,0 +1,179 @@
+"""What learning writes into the home's ledger: one kind of fact each, and how it is read back. Pure.
+
+Skills and memory tell their own facts beside these (`skill.version`, `skill.exposure`, `memory.change`, `memory.proposal`).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from melete.core.message import Usage
+from melete.learn.gates import Verdict
+
+Brief = Literal["skills", "memory", "both"]
+Status = Literal["trial", "inbox", "refused"]
+Did = Literal["accepted", "rejected", "undone", "replaced"]
+Class = Literal["fact", "typo", "pitfall", "skill", "guidance"]
+F = TypeVar("F", bound="Kept")
+
+
+class Kept(Struct, frozen=True, kw_only=True):
+    """What each carries once it is in the ledger: its number and time there."""
+
+    kind: ClassVar[str] = ""
+    number: int = 0
+    at: str = ""
+
+
+class Debt(Kept, frozen=True, kw_only=True):
+    """A signal that was found in a session: `what` in a line, `facts` the numbers in its log, `turn` the one of its prompt.
+
+    `weight` is what it adds to the debt; with a `cause` in the environment it adds nothing.
+    """
+
+    kind: ClassVar[str] = "learn.signal"
+    session: str
+    turn: int
+    signal: str
+    weight: int
+    what: str
+    facts: tuple[int, ...] = ()
+    verb: str = ""
+    skill: str = ""
+    cause: str = ""
+    sure: float = 1.0
+
+
+class ReadUpTo(Kept, frozen=True, kw_only=True):
+    """How far a session's log was read for signals; `state` is the fold's, to go on from. `over` says that the session ended.
+
+    `steps` and `turns` count since the last review or use of `skill_manage`, for the plain counters.
+    """
+
+    kind: ClassVar[str] = "learn.read"
+    session: str
+    seq: int
+    state: dict[str, Any] = {}
+    steps: int = 0
+    turns: int = 0
+    over: bool = False
+
+
+class Review(Kept, frozen=True, kw_only=True):
+    """A review of a session's facts behind `after` up to `upto`, told when it begins and when it ends, under one `id`.
+
+    `why` says in a line what made it due, `log` is the session in which it is recorded. While it has only begun it belongs to the
+    process `pid` (with `born`, which tells it from a later process of that number) until the time `until`.
+    """
+
+    kind: ClassVar[str] = "learn.review"
+    id: str
+    session: str
+    after: int
+    upto: int
+    why: str = ""
+    brief: Brief = "both"
+    status: Literal["begun", "ended", "failed", "cancelled", "put_off"] = "begun"
+    pid: int = 0
+    born: str = ""
+    until: str = ""
+    log: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    usd: float | None = None
+    steps: int = 0
+    said: str = ""
+    error: str = ""
+
+
+class Proposed(Kept, frozen=True, kw_only=True):
+    """A lesson and what its gates said. `id` is that of the proposal, `review` that of the review, empty for another source.
+
+    `target` and `name` say what it changes (the file of memory for an entry), `did` in a word how (created, patched …). `change` is the
+    whole `Change` or `Noting` as JSON, `diff` what a person reads. A trial holds the `version` that became usable (of memory the
+    number of the change). `hunks` are digests of what it adds and takes away, by which a rejected one is known again.
+    """
+
+    kind: ClassVar[str] = "learn.proposal"
+    id: str
+    status: Status
+    target: Literal["skill", "memory"]
+    name: str
+    did: str
+    class_: Class = "skill"
+    session: str = ""
+    turns: tuple[int, ...] = ()
+    review: str = ""
+    change: dict[str, Any] = {}
+    diff: str = ""
+    verdicts: tuple[Verdict, ...] = ()
+    version: str = ""
+    hunks: tuple[str, ...] = ()
+    model: str = ""
+    taint: str = "none"
+    tokens: int = 0
+    usd: float | None = None
+
+
+class Decision(Kept, frozen=True, kw_only=True):
+    """What a person, or later evidence, decided about a proposal; `replaced` names in `by_proposal` the one that was edited from it."""
+
+    kind: ClassVar[str] = "learn.decision"
+    proposal: str
+    did: Did
+    by: str = "user"
+    reason: str = ""
+    version: str = ""
+    by_proposal: str = ""
+
+
+class Outcome(Kept, frozen=True, kw_only=True):
+    """What came of one exposure: a skill or entry of memory that was shown or loaded in a session, once the session is idle.
+
+    `turn` is that of the exposure, `task` a digest of the class of tasks (its verbs), `arm` control for one that was withheld.
+    `followed` is None without commands. `reward` is in [-1, 1] as EVOLUTION defines it.
+    """
+
+    kind: ClassVar[str] = "learn.outcome"
+    session: str
+    turn: int
+    target: Literal["skill", "memory"]
+    name: str
+    version: str = ""
+    how: Literal["index", "retrieved", "loaded", "pinned", "withheld", "shown"] = "loaded"
+    rank: int = 0
+    arm: Literal["treat", "control"] = "treat"
+    tokens: int = 0
+    task: str = ""
+    done: bool = False
+    corrected: bool = False
+    good: bool = False
+    errors: int = 0
+    same_error: int = 0
+    retries: int = 0
+    calls: int = 0
+    median: float = 0.0
+    spent: int = 0
+    seconds: float = 0.0
+    followed: float | None = None
+    credited: bool = False
+    reward: float = 0.0
+    model: str = ""
+
+
+def fields_of(fact: Kept) -> dict[str, Any]:
+    """The fact as the ledger's `append` takes it."""
+    values = msgspec.to_builtins(fact)
+    return {key: value for key, value in values.items() if key not in ("number", "at")}
+
+
+def facts_of(kind: type[F], rows: Sequence[Mapping[str, Any]]) -> Iterator[F]:
+    """The facts of a kind among these rows of the ledger; those that another version wrote in a way unknown here are left out."""
+    for row in rows:
+        if row.get("kind") == kind.kind:
+            try:
+                yield msgspec.convert(row, kind)
+            except msgspec.ValidationError:
+                continue
