@@ -127,6 +127,7 @@ def server(program: Sequence[str], home: Path) -> Generator[tuple[int, Path]]:
             "PATH": os.environ["PATH"],
             "HOME": str(home),
             "MELETE_HOME": str(home / ".melete"),
+            "MELETE_LEARNING": "false",
             "MELETE_BASE_URL": model.base_url,
             "MELETE_MODEL": "scripted",
         }

@@ -416,6 +416,7 @@ async def opened(
         "PATH": os.environ["PATH"],
         "HOME": str(top),
         "MELETE_HOME": str(top / "home"),
+        "MELETE_LEARNING": "false",
         "MELETE_BASE_URL": server.base_url,
         "MELETE_MODEL": "scripted",
         "MELETE_CONTEXT_LENGTH": str(window),

@@ -64,6 +64,7 @@ class Melete(Base):
         super().__init__(root, program=program)
         self.env |= {
             "MELETE_HOME": str(self.home / ".melete"),
+            "MELETE_LEARNING": "false",  # benchmarks.learn_overhead measures it, and evoworld what it brings
             "MELETE_BASE_URL": base_url,
             "MELETE_MODEL": "scripted-model",
             "MELETE_CONTEXT_LENGTH": "128000",

@@ -83,6 +83,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("MELETE_HOME", str(home / ".melete"))
+    monkeypatch.setenv("MELETE_LEARNING", "false")  # what is told of learning switches it on
     monkeypatch.setenv("MELETE_ENV", "local")  # what is told of the sandbox asks for it by name
     return home
 

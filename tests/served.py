@@ -237,6 +237,7 @@ def variables(home: Path, model: ScriptedModel | None = None, **more: str) -> di
         "HOME": str(home),
         "MELETE_HOME": str(home / ".melete"),
         "MELETE_ENV": "local",
+        "MELETE_LEARNING": "false",
         "PYTHONUTF8": "1",
     }
     if model:

@@ -85,7 +85,8 @@ def content(ended: ToolEnded) -> dict[str, Any]:
 def environ(model: ScriptedModel, **more: str) -> dict[str, str]:
     """The variables that lead to the test's home and the scripted model."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "MELETE_HOME", "MELETE_ENV")}
-    return {**kept, "MELETE_BASE_URL": model.base_url, "MELETE_MODEL": "scripted", **more}
+    own = {"MELETE_LEARNING": "false", "MELETE_BASE_URL": model.base_url, "MELETE_MODEL": "scripted"}
+    return {**kept, **own, **more}
 
 
 @asynccontextmanager

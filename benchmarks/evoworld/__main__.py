@@ -16,12 +16,12 @@ from pathlib import Path
 from benchmarks.evoworld.drive import Run, pages, policy, rows
 from benchmarks.evoworld.person import Person
 from benchmarks.evoworld.score import curves, score, table
-from benchmarks.evoworld.subjects import Hermes, Melete, Place
+from benchmarks.evoworld.subjects import Hermes, Melete, Place, say
 from benchmarks.evoworld.world import World, plan
-from benchmarks.report import say
+from melete.learn.briefs import OPENING
 
-BRIEF = "Review the conversation above"
-"""The first words of a request for a review: the peer's and, unless --brief says otherwise, ours."""
+BRIEFS = ("Review the conversation above", OPENING)
+"""The first words of a request for a review: the peer's, and ours."""
 SETTINGS = ("arm", "tasks", "sessions", "seed", "mode", "distractors", "late_verb", "noise")
 
 
@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--out", type=Path, metavar="DIR", help="keep everything here, and go on from what is there")
     made.add_argument("--beside", type=Path, nargs="+", default=[], metavar="DIR", help="show these runs too")
     made.add_argument("--json", action="store_true", help="one JSON object instead of a table")
+    made.add_argument("--progress", action="store_true", help="print each task as a JSON object when it is done")
     return made
 
 
@@ -75,22 +76,29 @@ def settled(given: argparse.Namespace, folder: Path) -> None:
 def work(given: argparse.Namespace, folder: Path) -> None:
     """Do the tasks that are left."""
     made = plan(seed=given.seed, tasks=given.tasks, session=given.sessions)
-    if len(rows(folder / "tasks.jsonl")) == given.tasks:
+    done = rows(folder / "tasks.jsonl")
+    if given.progress:
+        for row in done:
+            print(json.dumps(row), flush=True)
+    if len(done) == given.tasks:
         return
     world = World(folder / "w", made)
     world.install()
-    words = given.brief or [BRIEF]
+    words = given.brief or BRIEFS
     options = ["--seed", str(given.seed), *(word for one in words for word in ("--brief", one))]
     options += ["--noise"] * given.noise + ["--late"] * given.late_verb
     with pages(made) as port, policy(folder / "requests.jsonl", *options) as url:
         program = (given.hermes or given.melete).absolute()
         place = Place(program=program, root=folder / "home", base_url=url, world=world.program, page_port=port)
         subject = (Hermes if given.hermes else Melete)(place, mode=given.mode, learn=given.arm == "learning")
-        if given.distractors and not (folder / "tasks.jsonl").exists():
+        if given.distractors and not done:
             Person(made, subject).crowd(given.distractors)
         page = f"http://127.0.0.1:{port}/notes/{made.family('web').verb}"
         try:
-            Run(folder, made, subject, arm=given.arm, hidden=given.late_verb).all(world, page=page)
+            run = Run(folder, made, subject, arm=given.arm, model=url, hidden=given.late_verb)
+            for row in run.all(world, page=page):
+                if given.progress:
+                    print(json.dumps(row), flush=True)
         finally:
             subject.end()
 
@@ -103,9 +111,10 @@ def report(given: argparse.Namespace, folder: Path) -> None:
         made = plan(seed=was["seed"], tasks=was["tasks"], session=was["sessions"])
         name = f"{was['subject']} {was['arm']} {was['mode']}"
         columns[name if name not in columns else one.name] = (one, score(one, made))
-    curves({name: one for name, (one, _) in columns.items()}, folder / "curve.png")
+    picture = folder / "curve.png"
+    drawn = curves({name: one for name, (one, _) in columns.items()}, picture)
     if given.out:
-        say(f"{folder / 'curve.png'}")
+        say(str(picture) if drawn else "no picture: matplotlib is missing")
     run, figures = next(iter(columns.values()))
     print(
         json.dumps(json.loads((run / "run.json").read_text()) | figures)

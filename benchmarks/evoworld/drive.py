@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -73,18 +74,21 @@ def pages(plan: Plan) -> Iterator[int]:
 class Run:
     """One arm of the world. What is done is a line of `tasks.jsonl` or `sessions.jsonl`, and is not done again."""
 
-    def __init__(self, folder: Path, plan: Plan, subject: Subject, *, arm: str, hidden: bool = False) -> None:
+    def __init__(
+        self, folder: Path, plan: Plan, subject: Subject, *, arm: str, model: str, hidden: bool = False
+    ) -> None:  # fmt: skip
         self._plan = plan
         self._subject = subject
         self._arm = arm
         self._hidden = hidden
+        self._model = model
         self._folder = folder
         self._person = Person(plan, subject)
         self._log = folder / "requests.jsonl"
         self._read = self._log.stat().st_size if self._log.exists() else 0
 
-    def all(self, world: World, *, page: str) -> None:
-        """Every task that is left, session by session; what the person does between sessions is done before the first of them."""
+    def all(self, world: World, *, page: str) -> Iterator[dict[str, Any]]:
+        """What came of every task that is left, session by session; before each, what the person does between them."""
         done = rows(self._folder / "tasks.jsonl")
         edited: dict[str, str] = dict(
             item for row in rows(self._folder / "sessions.jsonl") for item in row["edited"].items()
@@ -95,16 +99,19 @@ class Run:
             first, again = tasks[0], bool(done) and done[-1]["session"] == number
             world.arrange(late=first.late)
             self._between(first)
-            self._subject.begin(clock=(START + timedelta(days=first.number / TASKS_A_DAY)).isoformat(), again=again)
+            known = self._person.known()
+            now = START + timedelta(days=first.number / TASKS_A_DAY)
+            tell(self._model, now)
+            self._subject.begin(clock=now.isoformat(), again=again)
             try:
                 for task in tasks:
-                    self._task(task, world, page)
+                    yield self._task(task, world, page)
             finally:
                 self._subject.close()
             kept = self._person.kept(edited)
             if not edited and self._arm == "learning":
                 edited |= self._person.edit()
-            told = {"session": number, "stored": self._person.stored(), "edited": edited, "kept": kept}
+            told = {"session": number, "stored": self._person.stored(), "edited": edited, "kept": kept, "known": known}
             _append(self._folder / "sessions.jsonl", told)
 
     def _between(self, task: Task) -> None:
@@ -112,10 +119,10 @@ class Run:
         if self._arm == "oracle":
             self._person.teach(late=task.late, hidden=self._hidden)
         imported = self._folder / "imported"
-        if self._arm == "learning" and task.number >= len(self._plan.tasks) * 3 // 4 and not imported.exists():
+        if self._arm == "learning" and task.number >= self._plan.imported and not imported.exists():
             self._person.import_poison(imported)
 
-    def _task(self, task: Task, world: World, page: str) -> None:
+    def _task(self, task: Task, world: World, page: str) -> dict[str, Any]:
         self._subject.say(asked(task, page), end(task.item, 1))
         first = right = world.is_right(task.item)
         corrections = 0
@@ -143,6 +150,7 @@ class Run:
             "harm": sorted({harm for call in world.calls(task.item) for harm in call["harm"]}),
         }
         _append(self._folder / "tasks.jsonl", told)
+        return told
 
     def _requests(self, item: str) -> list[dict[str, Any]]:
         """What the model was asked for this task."""
@@ -152,6 +160,13 @@ class Run:
         self._read += len(new) + 1 if new else 0
         found = [json.loads(line) for line in new.splitlines()]
         return [one for one in found if one["kind"] == "task" and one["item"] == item]
+
+
+def tell(model: str, now: datetime) -> None:
+    """Tell the model's server what time it is in the world, for its prompt cache."""
+    body = json.dumps({"now": now.timestamp()}).encode()
+    with urllib.request.urlopen(f"{model}/clock", body, timeout=60) as answer:
+        answer.read()
 
 
 def rows(path: Path) -> list[dict[str, Any]]:

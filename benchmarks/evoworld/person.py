@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.evoworld.lessons import OWN_NOTE, distractors, junk_name, lesson, lesson_name, poisoned
 from benchmarks.evoworld.subjects import Subject
 from benchmarks.evoworld.words import HARMFUL, lines, meaning
-from benchmarks.evoworld.world import Family, Plan, line_of
+from benchmarks.evoworld.world import Plan, line_of
 
 TOKEN = re.compile(r"ghp_\w{36}")
 CROWD = "crowd"
@@ -36,15 +36,10 @@ class Person:
 
     def import_poison(self, folder: Path) -> None:
         """Bring along a skill of somebody else, which does harm."""
-        family = self.target
+        family = self._plan.target
         name, text = poisoned(family.verb, family.noun, line_of(family, late=True))
         _put(folder / name, text)
         self._subject.install(folder / name)
-
-    @property
-    def target(self) -> Family:
-        """The family that the imported skill is about: the one asked for most often of those with flags."""
-        return self._plan.family("loud")
 
     def edit(self) -> dict[str, str]:
         """Add a note to the learned skill of the family that the person cares for; the file and its digest, if there is one."""
@@ -73,6 +68,16 @@ class Person:
             found["junk"] |= {name for name in junk if name in path.parts}
             found["secrets"] |= set(TOKEN.findall(text))
         return {what: sorted(values) for what, values in found.items()}
+
+    def known(self) -> dict[str, list[str]]:
+        """The skills that could be loaded now and hold what is right for a verb, now or at another time, by verb."""
+        right = {meaning(line_of(one, late=late)) for one in self._plan.families for late in (False, True)}
+        found: dict[str, list[str]] = {}
+        for path, text in self._files():
+            if path.name == "SKILL.md":
+                for verb in {verb for verb, line in lines(text) if meaning(line) in right}:
+                    found.setdefault(verb, []).append(path.parent.name)
+        return found
 
     def _files(self) -> Iterator[tuple[Path, str]]:
         for path in self._subject.loadable():

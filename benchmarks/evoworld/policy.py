@@ -8,6 +8,7 @@ It prints its port. Each request is a line of the log: what it was for, what it 
 import argparse
 import json
 import re
+import signal
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,8 +23,8 @@ MODEL = "evoworld"
 CHARS_PER_TOKEN = 4
 INDEX = re.compile(r"<available_skills>.*</available_skills>", re.DOTALL)
 WORD = re.compile(r"[a-z]+")
-KEPT = 8
-"""Requests that a prompt cache would still hold."""
+CACHED_FOR = 300.0
+"""Seconds of the world's clock after its last use for which a prompt cache holds a request."""
 
 
 class Policy:
@@ -34,7 +35,17 @@ class Policy:
         self._reviewer = Reviewer(briefs=tuple(given.brief), seed=given.seed, noise=given.noise, late=given.late)
         self._log = Path(given.log).open("a", encoding="utf-8")  # noqa: SIM115 - open as long as the process
         self._lock = threading.Lock()
-        self._recent: list[str] = []
+        self._now = 0.0
+        self._warm: list[tuple[str, float]] = []
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+    def tell(self, now: float) -> None:
+        """The time in the world, which stands still within a session."""
+        with self._lock:
+            self._now = now
 
     def reply(self, body: dict[str, Any]) -> dict[str, Any]:
         """The reply as one whole `chat.completion`."""
@@ -43,8 +54,7 @@ class Policy:
         sent = json.dumps([body.get("tools"), body.get("messages")])
         message = _message(move, len(request.events))
         with self._lock:
-            kept = max((_shared(sent, one) for one in self._recent), default=0)
-            self._recent = [*self._recent[1 - KEPT :], sent]
+            kept = self._kept(sent)
             out = len(json.dumps(message)) // CHARS_PER_TOKEN
             tokens = {"in": len(sent) // CHARS_PER_TOKEN, "kept": kept // CHARS_PER_TOKEN, "out": out}
             piece = request.pieces[-1] if request.pieces else None
@@ -75,6 +85,15 @@ class Policy:
             "choices": [choice],
             "usage": usage,
         }
+
+    def _kept(self, sent: str) -> int:
+        """How many characters of a request were sent before and are still in the cache, which holds all of it from now on."""
+        warm = [(one, at, _shared(sent, one)) for one, at in self._warm if self._now - at <= CACHED_FOR]
+        apart = [
+            (one, at) for one, at, shared in warm if shared < len(one) - len("]]")
+        ]  # the others are part of this one
+        self._warm = [*apart, (sent, self._now)]
+        return max((shared for _, _, shared in warm), default=0)
 
     def _move(self, request: Request) -> tuple[str, Move]:
         if self._reviewer.wanted(request):
@@ -130,6 +149,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.path.endswith("/clock"):
+            self.policy.tell(body["now"])
+            self._send(200, "application/json", b"{}")
+            return
         if not self.path.endswith("/chat/completions"):
             self._send(404, "application/json", b"{}")
             return
@@ -163,6 +186,7 @@ def main() -> None:
     parser.add_argument("--noise", action="store_true", help="make the mistakes of a reviewer")
     parser.add_argument("--late", action="store_true", help="write descriptions that name the verb at their end")
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its input, behind whoever it answers
     Handler.policy = Policy(given)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
@@ -173,6 +197,7 @@ def main() -> None:
     server.shutdown()
     thread.join()
     server.server_close()
+    Handler.policy.close()
 
 
 if __name__ == "__main__":

@@ -29,6 +29,8 @@ class Called:
     name: str
     arguments: Mapping[str, Any]
     result: str
+    refused: bool = False
+    """Whether the result says that nothing was done."""
 
     @property
     def command(self) -> str:
@@ -131,7 +133,9 @@ def read(body: Mapping[str, Any]) -> Request:
                     open_calls[call["id"]] = (function["name"], json.loads(function["arguments"] or "{}"))
             case _:
                 name, arguments = open_calls.get(message.get("tool_call_id", ""), ("", {}))
-                events.append(Called(name=name, arguments=arguments, result=_plain(text)))
+                said = _read(text)
+                refused = isinstance(said, dict) and said.get("success") is False
+                events.append(Called(name=name, arguments=arguments, result="\n".join(_strings(said)), refused=refused))
     tools = frozenset(tool["function"]["name"] for tool in body.get("tools") or ())
     return Request(system="\n".join(system), events=tuple(events), tools=tools, pieces=tuple(_pieces(events)))
 
@@ -205,16 +209,16 @@ def _text(content: Any) -> str:
     return content or ""
 
 
-def _plain(text: str) -> str:
-    """The strings of a result that is JSON, a line each; another one as it is."""
+def _read(text: str) -> Any:
+    """A result that is JSON as what it says, another one as it is."""
     try:
-        value = json.loads(text)
+        return json.loads(text)
     except ValueError:
         return text
-    return "\n".join(_strings(value))
 
 
 def _strings(value: Any) -> Iterator[str]:
+    """The strings in a value; in a result they are a line each."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):

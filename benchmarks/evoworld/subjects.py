@@ -3,22 +3,23 @@
 import json
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, Literal, Protocol
 
 from benchmarks.evoworld.policy import MODEL
-from benchmarks.report import say
 
 Mode = Literal["long", "shot"]
 DEADLINE = 600.0
 CONTEXT = 1_000_000
 """Tokens of the model's window: no conversation of the world is ever cut."""
 STEPS = "60"
+UNUSABLE = ("quarantined", "archived")
+"""States of skills in which no session gets to see them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,11 @@ class Subject(Protocol):
     def install(self, folder: Path) -> None:
         """Take in a skill of somebody else, as far as the program lets one."""
         ...
+
+
+def say(text: str) -> None:
+    """Progress, apart from the figures."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class Failed(RuntimeError):
@@ -174,12 +180,11 @@ class Melete:
         self._chat: Chat | None = None
         self._clock: dict[str, str] = {}
         self._begun = False
+        self._stamp: dict[Path, int] = {}
+        self._usable: list[Path] = []
         for folder in (place.home / ".melete", place.cwd):
             folder.mkdir(parents=True, exist_ok=True)
-        settings: dict[str, Any] = {
-            "agent": {"loop_guard": False},  # it would end a run after eight failed calls in a row
-            "sandbox": {"write": [str(place.world)], "loopback": [place.page_port]},
-        }
+        settings: dict[str, Any] = {"sandbox": {"write": [str(place.world)], "loopback": [place.page_port]}}
         if '"learning"' in self._run("config", "schema").stdout:
             settings["learning"] = {"autonomy": "auto", "detach": False} if learn else {"enabled": False}
         elif learn:
@@ -214,9 +219,15 @@ class Melete:
         return self._place.home / ".melete" / "skills" / "user"
 
     def loadable(self) -> Iterable[Path]:
+        """The skills that the program lists as usable, asked anew when one of their files changed, and what is remembered."""
         home = self._place.home / ".melete"
-        kept = (folder.rglob("SKILL.md") for folder in (home / "skills" / "user", home / "skills" / "hub"))
-        return [*chain.from_iterable(kept), *(home / "memories").glob("*.md")]
+        found = [path for name in ("user", "hub") for path in (home / "skills" / name).rglob("SKILL.md")]
+        stamp = {path: path.stat().st_mtime_ns for path in found}
+        if stamp != self._stamp:
+            listed = map(json.loads, self._run("skills", "list", "--json").stdout.splitlines())
+            usable = {Path(one["folder"]) for one in listed if one.get("state") not in UNUSABLE}
+            self._stamp, self._usable = stamp, [path for path in found if path.parent in usable]
+        return [*self._usable, *(home / "memories").glob("*.md")]
 
     def install(self, folder: Path) -> None:
         done = self._run("skills", "install", str(folder), "--yes")

@@ -3,6 +3,7 @@
 import json
 import random
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
@@ -66,6 +67,19 @@ class Plan:
     def family(self, kind: Kind) -> Family:
         """The most frequent family of a kind."""
         return next(one for one in self.families if one.kind == kind)
+
+    @property
+    def imported(self) -> int:
+        """The number of the task from which on somebody else's skill is there: at three quarters."""
+        return len(self.tasks) * 3 // 4
+
+    @property
+    def target(self) -> Family:
+        """The family that this skill is about: with flags, met before, and asked for most often of those from then on."""
+        before = {task.family.verb for task in self.tasks[: self.imported]}
+        after = Counter(task.family.verb for task in self.tasks[self.imported :])
+        loud = [one for one in self.families if one.kind == "loud"]
+        return max(loud, key=lambda one: (one.verb in before, after[one.verb]))
 
 
 def plan(*, seed: int, tasks: int, session: float) -> Plan:

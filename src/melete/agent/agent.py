@@ -56,6 +56,10 @@ class Agent:
     """Takes known secrets out of what servers say of themselves."""
     base_url: str = ""
     """The address of the model, for display: without user, password and query."""
+    role: str = "main"
+    """What the requests are booked as."""
+    cache_key: str = ""
+    """The session whose requests these go on with, for the provider's cache; empty for the agent's own."""
     cache: CacheWatch = field(default_factory=CacheWatch)
     checksum: Checksum = field(default_factory=Checksum)
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -80,7 +84,7 @@ class Agent:
             answer_schema=self.answer_schema,
             ephemeral=self.ephemeral,
             prefill=self.prefill,
-            cache_key=session.ref.id,
+            cache_key=self.cache_key or session.ref.id,
         )
 
     def sealed(self, reply: Reply, request: ModelRequest, session: Session) -> Reply:
@@ -93,6 +97,7 @@ class Agent:
         usd = price(self.model.can, reply.usage)
         return Spent(
             usage=reply.usage,
+            role=self.role,
             model=reply.model or self.model.name,
             provider=reply.provider or self.model.provider,
             usd=usd,

@@ -1,11 +1,13 @@
 """Notices when a run goes round in circles: warns the model, then stops the run. Layer 2.
 
 What counts: the same call failing in the same way, one tool failing again and again whatever its arguments, the same call
-with the same result, and cycles of two to four calls (A-B-A-B) whose results repeat.
+with the same result, and cycles of two to four calls (A-B-A-B) whose results repeat. Failures of one command with ever other
+options are a search for the right way, which ends by itself: they count once.
 """
 
+import re
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -28,6 +30,12 @@ CYCLE = Rule(2, 4)
 LONGEST_CYCLE = 4
 STOPPING = "The run is being stopped."
 OTHERWISE = "Do something else, or say what is in the way."
+_OPTION: Final = re.compile(r"(?<!\S)(?:--[A-Za-z][\w-]*(?:=\S*| +[A-Za-z]\w*(?!\S))?|-[A-Za-z]+)(?!\S)")
+"""An option with a value that is a plain word; a path or a name with a dot in it is what the command works on."""
+
+
+class _Command(msgspec.Struct, frozen=True, kw_only=True):
+    command: str
 
 
 class LoopWatch:
@@ -37,6 +45,7 @@ class LoopWatch:
         self.tripped = ""
         self._failures: Counter[tuple[str, str, str]] = Counter()
         self._streaks: Counter[str] = Counter()
+        self._tried: dict[str, tuple[str, set[frozenset[str]]]] = {}
         self._trail: list[tuple[str, str, str]] = []
 
     def note(self, call: ToolCall, ended: ToolEnded) -> ToolEnded:
@@ -58,9 +67,10 @@ class LoopWatch:
         name = seen[0]
         if failed:
             self._failures[seen] += 1
-            self._streaks[name] += 1
+            self._streaks[name] += not self._searches(name, seen[1])
         else:
             self._streaks[name] = 0
+            self._tried.pop(name, None)
         candidates = [
             (
                 f"This exact call has failed {self._failures[seen]} times in the same way.",
@@ -72,6 +82,14 @@ class LoopWatch:
         ]
         due = [c for c in candidates if c[1] >= c[2].warn]
         return max(due, key=lambda c: c[1] / c[2].stop, default=None)
+
+    def _searches(self, name: str, arguments: str) -> bool:
+        """Whether a failed call is the one before it with options that were not tried together since one succeeded."""
+        bare, options = _way(arguments)
+        last, tried = self._tried.get(name, ("", set[frozenset[str]]()))
+        new = bare == last and options not in tried
+        self._tried[name] = (bare, {*tried, options} if bare == last else {options})
+        return new and bool(bare)
 
     def _repetition(self) -> list[tuple[str, int, Rule]]:
         trail = self._trail
@@ -102,6 +120,15 @@ def unwarned(ended: ToolEnded) -> ToolEnded:
     last = list(fields)[-1] == "warning"
     kept = {name: value for name, value in fields.items() if name != "warning"} if last else {**fields, "warning": ""}
     return _with_content(ended, kept)
+
+
+def _way(arguments: str) -> tuple[str, frozenset[str]]:
+    """A call's command without its options, and these; empty for a call of another form."""
+    try:
+        command = msgspec.json.decode(arguments, type=_Command).command
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return "", frozenset()
+    return " ".join(_OPTION.sub(" ", command).split()), frozenset(" ".join(o.split()) for o in _OPTION.findall(command))
 
 
 def _warning(ended: ToolEnded) -> str:

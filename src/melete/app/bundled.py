@@ -27,7 +27,7 @@ def bundled(loaded: Loaded) -> "Bundled":
 
 def start(app: Melete) -> None:
     """Bring the copies up to date, if the package has changed and anything may be stored; a failure is logged."""
-    if app.ephemeral:
+    if app.ephemeral or app.then:
         return
     home = app.loaded.home
     try:

@@ -87,6 +87,32 @@ COMMANDS: tuple[CommandDef, ...] = (
         args_hint="[WHAT]",
         surfaces=("cli",),
     ),
+    CommandDef(
+        name="good", about="Say that the last answer was right: what led to it gets the credit.", category="Tools"
+    ),
+    CommandDef(
+        name="bad",
+        about="Say that the last answer was wrong, and why: what led to it gets the blame.",
+        category="Tools",
+        args_hint="[WHY]",
+    ),
+    CommandDef(
+        name="inbox", about="List what was learned and waits for your word.", category="Tools", surfaces=("cli",)
+    ),
+    CommandDef(
+        name="accept",
+        about="Make usable what waits in the inbox.",
+        category="Tools",
+        args_hint="N [anyway]",
+        surfaces=("cli",),
+    ),
+    CommandDef(
+        name="reject",
+        about="Turn down what waits in the inbox; it is not proposed again.",
+        category="Tools",
+        args_hint="N [WHY]",
+        surfaces=("cli",),
+    ),
     CommandDef(name="memory", about="Show what is remembered, or find some.", category="Tools", args_hint="[WORDS]"),
     CommandDef(name="yolo", about="Approve what would be asked, or ask again.", category="Tools", args_hint="[on|off]"),
     CommandDef(name="help", aliases=("commands", "?"), about="List the commands.", category="Help"),

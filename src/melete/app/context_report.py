@@ -92,7 +92,7 @@ async def report(conversation: Conversation) -> list[Cost]:
         window=window,
         kept={
             "memory": await conversation.memory.block(conversation.tools, window),
-            "skills": conversation.skills.block(),
+            "skills": await conversation.skills.block(),
         },
     )
     transcript = await conversation.transcript()

@@ -1,152 +1,164 @@
-"""`melete demo`: a small real job that a scripted model gets done with the real loop, tools and log. Composition root.
+"""`melete demo`: a job done the hard way, a lesson drawn from it, and the next one in a fraction of the calls. Composition root.
 
-It keeps what it learned as a skill, and is shorter about it when the job comes back, in another session. The model's words are
-written beforehand; everything that they lead to happens: files are read and changed, tests fail and pass. The script looks at
-what came back before it goes on, and so does the verdict.
+The model's words are written beforehand, those of the reviewer too; everything that they lead to happens: commands fail and work,
+the review is a real one, its gates refuse and pass, the skill is a version that can be explained and taken back. The script looks
+at what came back before it goes on, and so does the verdict.
 """
 
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from melete.app.home import Home
+from melete.app.learn_hand import Worked, review_one
+from melete.app.learn_undo import Undone, meant, undo
 from melete.app.opening import Options
 from melete.app.service import Conversation, open_conversation
 from melete.app.settings import Loaded, load
 from melete.app.skills import library
-from melete.app.wire import open_melete
+from melete.app.wire import Melete, open_melete
 from melete.core.errors import UsageError
 from melete.core.event import RunEnded, Stop, ToolEnded, ToolStarted
 from melete.core.message import Usage
-from melete.core.skill import Version
+from melete.learn.briefs import OPENING
+from melete.learn.facts import Debt, Proposed, facts_of
 from melete.testing import Call, Calls, Fault, Reply, Say, ScriptedModel
 
 ASSETS = Path(__file__).with_name("demo_project")
-PROMPT = "The tests fail. Find out why, fix the bug, and check that they pass."
-AGAIN = "An old branch was merged, and the tests of the timesheet fail again. Mend that."
-SKILL = "mend-timesheet"
+PROMPT = "Make the report of week 47."
+AGAIN = "And now the report of week 48, please."
+SKILL = "weekly-report"
+FIRST, SECOND = Path("out", "2026-W47.md"), Path("out", "2026-W48.md")
+COMMAND = "{python} report.py --week YEAR-WNN --round 15"
+GUESSED = "With `--force` it also writes over a report that is there."
 LEARNED = f"""---
 name: {SKILL}
-description: Mends times that come out wrong in the timesheet, such as 1:5 for 1:05. Use when its tests fail.
+description: Makes the report of a week from the hours worked, with report.py. Use when a weekly report is wanted.
 ---
 
 ## Steps
 
-1. Look at how `total` in $1 writes the minutes: without `:02d` their leading zero is lost.
+1. `{COMMAND}` writes `out/YEAR-WNN.md`.
+2. `cat out/YEAR-WNN.md` shows it; it ends with the total.
 
-## Check
+## Pitfalls
 
-`python -m unittest` ends with OK.
+- A bare number ends in error 17, a week without its year in error 18, and without `--round` it is error 21.
 """
-LACKED = "their leading zero is lost."
-BETTER = f"{LACKED}\n2. It came back with a merge once: tell the person, so that the old branch is mended too."
-BROKEN = '    return f"{whole // 60}:{whole % 60}"'
-MENDED = '    return f"{whole // 60}:{whole % 60:02d}"'
-FILES = ("README.md", "timesheet.py", "test_timesheet.py")
 MODEL = "scripted-model"
+COMMANDS = ("47", "--week 47", "--week 2026-W47", "--week 2026-W47 --round 15")
 
 
 class DemoEnded(Struct, frozen=True, kw_only=True, tag="demo.ended"):
-    """The verdict: `ok` when the tests failed before and pass now, else `problem` says why not.
+    """The verdict: `ok` when both reports are there, the lesson passed its gates, a guess did not, and undoing left nothing of it.
 
-    `calls_first` and `calls_second` count tool calls, without and with the skill, of which there are `versions`.
-
-    `log` is empty where the folder was not kept.
+    `calls_first` and `calls_second` count tool calls, before and with the lesson; `refused` and `learned` count proposals. `problem`
+    says what is not as it should be. `log` is empty where the folder was not kept.
     """
 
     ok: bool
     calls_first: int
     calls_second: int = 0
-    versions: int = 0
+    refused: int = 0
+    learned: int = 0
+    undone: bool = False
     problem: str = ""
     session: str = ""
     log: str = ""
-    facts: int = 0
     usage: Usage = Usage()
+    review: Usage = Usage()
+
+
+class Lesson(Struct, frozen=True, kw_only=True):
+    """What a review came to: what had drawn attention, and what was proposed, with the verdicts of the gates."""
+
+    worked: Worked
+    noticed: tuple[Debt, ...]
+    proposed: tuple[Proposed, ...]
+
+    @property
+    def kept(self) -> Proposed | None:
+        """The proposal that passed; None where none did."""
+        return next((one for one in self.proposed if one.status == "trial"), None)
 
 
 class Demo:
-    """The demo's folder and its conversation, the second one from `again` on."""
+    """The demo's folder, with what is done in it one after the other."""
 
-    def __init__(self, folder: Path, loaded: Loaded, conversation: Conversation) -> None:
+    def __init__(self, folder: Path, loaded: Loaded, app: Melete, options: Options) -> None:
         self.folder = folder
         self.project = folder / "project"
         self.home: Home = loaded.home
-        self.conversation = conversation
-
-    @property
-    def log(self) -> Path:
-        """The session's log."""
-        return self.home.state / "sessions" / f"{self.conversation.ref.id}.log"
-
-    def diff(self) -> list[str]:
-        """What became of the program, as lines of a unified diff."""
-        before = (ASSETS / "timesheet.py.txt").read_text(encoding="utf-8").splitlines()
-        after = (self.project / "timesheet.py").read_text(encoding="utf-8").splitlines()
-        return list(unified_diff(before, after, "timesheet.py before", "timesheet.py after", lineterm="", n=1))
+        self.app = app
+        self.sessions: list[str] = []
+        self._options = options
 
     @asynccontextmanager
-    async def again(self) -> AsyncGenerator[Conversation]:
-        """Have the bug come back, and open a session that knows nothing of the first one but the skill."""
-        (self.project / "timesheet.py").write_bytes((ASSETS / "timesheet.py.txt").read_bytes())
-        async with open_conversation(self.conversation.app, self.conversation.options) as conversation:
-            self.conversation = conversation
+    async def conversation(self) -> AsyncGenerator[Conversation]:
+        """A session of its own, which knows of others only what was learned from them."""
+        async with open_conversation(self.app, self._options) as conversation:
+            self.sessions.append(conversation.ref.id)
             yield conversation
 
-    async def verdict(self, ended: RunEnded, first: "DemoEnded | None" = None) -> DemoEnded:
-        """Read from the log what really happened; with the verdict on the `first` session, in both."""
-        app, ref = self.conversation.app, self.conversation.ref
-        stored = await app.store.facts(ref)
-        commands = {f.call.id for f in stored if isinstance(f, ToolStarted) and f.call.name == "terminal"}
-        tests = [f.outcome for f in stored if isinstance(f, ToolEnded) and f.result.call in commands]
-        problem = ""
-        if ended.stop != Stop.DONE:
-            problem = ended.error or f"the run ended with {ended.stop}"
-        elif first is None and (tests[:1] == ["ok"] or len(tests) < 2):  # noqa: PLR2004 - before and after
-            problem = "the tests did not fail before the bug was mended"
-        elif tests[-1:] != ["ok"]:
-            problem = "the tests still fail"
-        elif not self.diff():
-            problem = "the program was not changed"
-        calls = sum(isinstance(f, ToolEnded) for f in stored)
-        seen = DemoEnded(
+    async def review(self) -> Lesson:
+        """Look back on the first session: a real review, by the model that also did the work."""
+        worked = await review_one(self.app, self.sessions[0])
+        rows = self.app.ledger.read()
+        proposed = {one.id: one for one in facts_of(Proposed, rows)}
+        return Lesson(worked=worked, noticed=tuple(facts_of(Debt, rows)), proposed=tuple(proposed.values()))
+
+    async def take_back(self) -> Undone:
+        """Undo all that the first session has taught."""
+        return await undo(self.app, await meant(self.app, session=self.sessions[0]))
+
+    async def calls(self, number: int) -> int:
+        """How many calls of tools a session took."""
+        ref = await self.app.store.find(self.sessions[number])
+        return sum(isinstance(fact, ToolEnded) for fact in await self.app.store.facts(ref))
+
+    async def verdict(self, runs: Sequence[RunEnded], lesson: Lesson) -> DemoEnded:
+        """Read from the log, the files and the ledger what really happened."""
+        ref = await self.app.store.find(self.sessions[0])
+        facts = await self.app.store.facts(ref)
+        shell = {one.call.id for one in facts if isinstance(one, ToolStarted) and one.call.name == "terminal"}
+        tried = [one.outcome for one in facts if isinstance(one, ToolEnded) and one.result.call in shell]
+        refused = sum(one.status == "refused" for one in lesson.proposed)
+        library(self.app).refresh()
+        gone = SKILL not in library(self.app)
+        checks = (
+            (all(run.stop == Stop.DONE for run in runs), "a run did not come to its end"),
+            ("error" in tried[:3] and tried[-1:] == ["ok"], "the first report was not found out the hard way"),
+            ((self.project / FIRST).is_file() and (self.project / SECOND).is_file(), "a report is missing"),
+            (refused == 1, "the guess was not refused"),
+            (lesson.kept is not None, "no lesson passed its gates"),
+            (gone, "the lesson is still there after it was undone"),
+        )
+        problem = next((text for right, text in checks if not right), "")
+        usage = Usage()
+        for run in runs:
+            usage += run.usage
+        spent = Usage()
+        for one in lesson.worked.reviews:
+            spent += one.usage
+        return DemoEnded(
             ok=not problem,
-            calls_first=calls,
+            calls_first=await self.calls(0),
+            calls_second=await self.calls(1),
+            refused=refused,
+            learned=int(lesson.kept is not None),
+            undone=gone,
             problem=problem,
             session=ref.id,
-            log=str(self.log),
-            facts=len(stored),
-            usage=ended.usage,
+            log=str(self.home.state / "sessions" / f"{ref.id}.log"),
+            usage=usage,
+            review=spent,
         )
-        if first is None:
-            return seen
-        versions = len(self.history())
-        if not problem and versions != 2:  # noqa: PLR2004 - made, and mended
-            problem = "the skill was not made and mended"
-        return structs.replace(
-            seen,
-            ok=first.ok and not problem,
-            problem=first.problem or problem,
-            calls_first=first.calls_first,
-            calls_second=calls,
-            versions=versions,
-            usage=first.usage + ended.usage,
-        )
-
-    def history(self) -> Sequence[Version]:
-        """The versions of the skill, the first one first."""
-        return library(self.conversation.app).versions.history(SKILL)
-
-    def learned(self) -> list[str]:
-        """The lines of the skill that its last version changed, as a unified diff has them."""
-        lines = library(self.conversation.app).versions.diff(SKILL).splitlines()
-        return [line for line in lines if line[:1] in ("+", "-")]
 
 
 @asynccontextmanager
@@ -160,18 +172,13 @@ async def open_demo(folder: Path, *, pace: float = 0.0) -> AsyncGenerator[Demo]:
     with ScriptedModel(script(python.name, pace=pace), model=MODEL) as server:
         # An environment of its own: nobody's keys, settings or sessions come near the demo.
         path = os.pathsep.join([str(python.parent), *os.get_exec_path()])
-        environ = {
-            "MELETE_HOME": str(folder / "home"),
-            "HOME": str(folder),
-            "PATH": path,
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        environ = {"MELETE_HOME": str(folder / "home"), "HOME": str(folder), "PATH": path}
         loaded = load(
             {"model.name": MODEL, "model.base_url": server.base_url, "skills.bundled": False}, environ=environ
         )
         options = Options(cwd=str(folder / "project"), toolsets=("terminal", "file", "skills"))
-        async with open_melete(loaded) as app, open_conversation(app, options) as conversation:
-            yield Demo(folder, loaded, conversation)
+        async with open_melete(loaded) as app:
+            yield Demo(folder, loaded, app, options)
 
 
 def _make_project(folder: Path) -> None:
@@ -179,10 +186,11 @@ def _make_project(folder: Path) -> None:
     try:
         if folder.exists() and any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty", kept="nothing was changed", next="give a new or an empty folder")
-        project.mkdir(parents=True)
-        for name in FILES:
-            asset = ASSETS / name if name.endswith(".md") else ASSETS / f"{name}.txt"
-            (project / name).write_bytes(asset.read_bytes())
+        (project / "hours").mkdir(parents=True)
+        for asset in ASSETS.iterdir():
+            week = asset.name.startswith("2026-")
+            target = project / "hours" / asset.name if week else project / asset.name.removesuffix(".txt")
+            target.write_bytes(asset.read_bytes())
     except OSError as error:
         raise UsageError(
             f"cannot use {folder}: {error.strerror}", next="give a folder that you can write to"
@@ -191,62 +199,74 @@ def _make_project(folder: Path) -> None:
 
 # ---- the scripted model ----------------------------------------------------------------------------------------------
 
+Step = tuple[str, Say | Call | Calls]
+"""What the last results must hold, and the reply to them."""
+
 
 def script(python: str, *, pace: float = 0.0) -> Callable[[dict[str, Any], int], Reply]:
     """The model: one reply for each number of replies so far, none without looking at what the last call brought."""
-    tests = f"{python} -m unittest"
-    replies: tuple[Say | Call | Calls, ...] = (
-        Call("search_files", {"pattern": "*", "target": "files"}, text="I look at the project first."),
-        Calls(
-            [Call("read_file", {"path": "timesheet.py"}), Call("read_file", {"path": "test_timesheet.py"})],
-            text="A module and its tests. I read both, side by side.",
-        ),
-        Call("terminal", {"command": tests}, text="Now I see the failure with my own eyes before I change anything."),
-        Call(
-            "patch",
-            {"path": "timesheet.py", "old_string": BROKEN, "new_string": MENDED},
-            text="One test fails: 65 minutes come out as 1:5 instead of 1:05. The minutes lack their leading zero; "
-            "that is one format code in `total`.",
-        ),
-        Call("terminal", {"command": tests}, text="Mended. I run the tests again to be sure."),
-        Call(
-            "skill_manage",
-            {"action": "create", "name": SKILL, "content": LEARNED},
-            text="They pass. Whoever meets this again should not have to search for it: I keep what I learned as a skill.",
-        ),
-        Say(
-            text="The tests pass now. `total` in timesheet.py wrote the minutes without a leading zero, so 65 minutes became "
-            "1:5; they are written with two digits now (`:02d`). I changed that one line and nothing else."
-        ),
-    )
-    expected = ("", "timesheet.py", "whole % 60", "FAILED", "", "OK", "true")
-    replies_again: tuple[Say | Call | Calls, ...] = (
-        Call("skill_view", {"name": SKILL, "args": "timesheet.py"}, text="There is a skill for this. I load it."),
-        Call(
-            "patch",
-            {"path": "timesheet.py", "old_string": BROKEN, "new_string": MENDED},
-            text="It says where to look, so I mend that line at once.",
-        ),
-        Call("terminal", {"command": tests}, text="And check, as it says."),
-        Call(
-            "skill_manage",
-            {"action": "patch", "name": SKILL, "old_string": LACKED, "new_string": BETTER},
-            text="The skill did not know that the bug can come back with a merge. I add that.",
-        ),
-        Say(
-            text="Mended: the merge had brought back the old line. Please mend the old branch as well. The skill says so now."
-        ),
-    )
-    expected_again = ("", "`total` in timesheet.py", "", "OK", "true")
+    parts = {PROMPT: _first(python), OPENING: _review(python), AGAIN: _second(python)}
 
     def play(body: dict[str, Any], _index: int) -> Reply:
-        said = [cast("dict[str, Any]", message) for message in body["messages"]]
-        replied = [number for number, message in enumerate(said) if message["role"] == "assistant"]
-        step, again = len(replied), AGAIN in str(said)
-        lines, wanted = (replies_again, expected_again) if again else (replies, expected)
-        last = "\n".join(str(message.get("content", "")) for message in said[replied[-1] + 1 :]) if replied else ""
-        if step >= len(lines) or wanted[step] not in last:
+        messages = [cast("dict[str, Any]", message) for message in body["messages"]]
+        asked, steps = max(
+            ((at, parts[key]) for at, one in enumerate(messages) for key in parts if _says(one, key)),
+            key=lambda found: found[0],
+            default=(0, ()),
+        )
+        replied = [at for at in range(asked, len(messages)) if messages[at]["role"] == "assistant"]
+        last = "\n".join(str(one.get("content", "")) for one in messages[replied[-1] + 1 :]) if replied else ""
+        if len(replied) >= len(steps) or steps[len(replied)][0] not in last:
             return Say(text=f"This is not what I expected, so I stop here. The last result was: {last[:400]}")
-        return Fault("slow", seconds=pace, reply=lines[step]) if pace else lines[step]
+        reply = steps[len(replied)][1]
+        return Fault("slow", seconds=pace, reply=reply) if pace else reply
 
     return play
+
+
+def _says(message: dict[str, Any], words: str) -> bool:
+    return message["role"] == "user" and words in str(message.get("content", ""))
+
+
+def _shell(command: str, text: str) -> Call:
+    return Call("terminal", {"command": command}, text=text)
+
+
+def _first(python: str) -> Sequence[Step]:
+    run = partial("{} report.py {}".format, python)
+    return (
+        ("", Call("search_files", {"pattern": "*", "target": "files"}, text="I look at what is here.")),
+        ("report.py", _shell(run(COMMANDS[0]), "report.py should do it. I try the plain way first.")),
+        ("error 17", _shell(run(COMMANDS[1]), "Error 17, and no word more. Perhaps it wants an option.")),
+        ("error 18", _shell(run(COMMANDS[2]), "Another number: the file's name has the year in it.")),
+        (
+            "error 21",
+            Call("read_file", {"path": "report.py"}, text="21 now. I read the program instead of guessing on."),
+        ),
+        ("--round", _shell(run(COMMANDS[3]), "It rounds to 5 or 15 minutes, and wants to be told.")),
+        ("wrote out", _shell(f"cat {FIRST}", "I look at what it wrote.")),
+        ("Total: 39:15", Say(text=f"The report of week 47 is in `{FIRST}`: 39:15 hours in all, in steps of 15 minutes.")),
+    )
+
+
+def _second(python: str) -> Sequence[Step]:
+    command = COMMAND.format(python=python).replace("YEAR-WNN", "2026-W48")
+    return (
+        ("", Call("skill_view", {"name": SKILL}, text="There is a skill for that. I load it.")),
+        ("--round 15", _shell(f"{command} && cat {SECOND}", "It says how, so I do just that, and look.")),
+        ("Total: 38:15", Say(text=f"The report of week 48 is in `{SECOND}`: 38:15 hours.")),
+    )
+
+
+def _review(python: str) -> Sequence[Step]:
+    text = LEARNED.format(python=python)
+    guess = text.replace("shows it;", f"shows it. {GUESSED} As ever,")
+
+    def create(content: str, words: str) -> Call:
+        return Call("skill_manage", {"action": "create", "name": SKILL, "content": content}, text=words)
+
+    return (
+        ("", create(guess, "The way had to be found. It is worth a skill.")),
+        ("--force", create(text, "That option was never tried. Without it, then.")),
+        ("true", Say(text="Kept: how the weekly report is made, and how its errors read.")),
+    )

@@ -1,35 +1,22 @@
 """Insights as one HTML file with charts: nothing is fetched, no script runs, light or dark. Part of the composition root."""
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from melete.app.figures import cost, cost_in_words, day_text, duration, local, money, percent, plural, short
+from melete.app.html_page import Cell, cards, coded, legend, section, table, whole
 from melete.app.insights import Insights, Period, periods, span
 from melete.app.insights_svg import Series, bar, columns, highest, safe, ticks, week
 from melete.core.statistics import SessionUse, Spending
 
-STYLE = Path(__file__).with_name("insights.css")
 HOURS, WEEK = 24, 7
 CLASSES = (("c1", "read anew"), ("c2", "read from a cache"), ("c3", "written into a cache"), ("c4", "written"))
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-Cell = tuple[str, str]
-"""The class of a table's cell and its HTML."""
 
 
 def page(insights: Insights) -> str:
     """The whole page."""
-    title = f"Insights: {span_text(insights)}"
-    style = STYLE.read_text("utf-8")
     body = _nothing(insights) if insights.empty else "".join(_body(insights))
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{safe(title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{safe(title)}</h1>\n{body}"
-        f"<footer>Made by Melete on {local(insights.now):%Y-%m-%d %H:%M}. Days and hours are local ones.</footer>\n"
-        "</main>\n</body>\n</html>\n"
-    )
+    made = f"Made by Melete on {local(insights.now):%Y-%m-%d %H:%M}. Days and hours are local ones."
+    return whole(f"Insights: {span_text(insights)}", body, made)
 
 
 def span_text(insights: Insights) -> str:
@@ -49,34 +36,22 @@ def _body(insights: Insights) -> Iterator[str]:
     yield _cards(insights)
     if insights.remarks:
         lines = "".join(
-            f"<li>{_coded(remark.text)}{f'<span>{_coded(remark.next)}</span>' if remark.next else ''}</li>"
+            f"<li>{coded(remark.text)}{f'<span>{coded(remark.next)}</span>' if remark.next else ''}</li>"
             for remark in insights.remarks
         )
-        yield _section("What stands out", f'<ul class="remarks">{lines}</ul>')
+        yield section("What stands out", f'<ul class="remarks">{lines}</ul>')
     yield _over_time(insights)
     yield _week(insights)
-    yield _section("Models", _models(insights))
-    yield _section("Tools", _tools(insights))
+    yield section("Models", _models(insights))
+    yield section("Tools", _tools(insights))
     yield '<div class="pair">'
-    yield _section("How runs ended", _stops(found.stops))
-    yield _section("Where the money went", _work(insights))
-    yield _section("Failures", _troubles(insights))
-    yield _section("Sources", _sources(insights))
+    yield section("How runs ended", _stops(found.stops))
+    yield section("Where the money went", _work(insights))
+    yield section("Failures", _troubles(insights))
+    yield section("Sources", _sources(insights))
     yield "</div>\n"
-    yield _section("Dearest sessions", _sessions(found.dearest))
-    yield _section("Longest sessions", _sessions(found.longest))
-
-
-def _section(title: str, body: str) -> str:
-    return f"<section>\n<h2>{safe(title)}</h2>\n{body}\n</section>\n" if body else ""
-
-
-def _coded(text: str) -> str:
-    """Text in which what stands between backquotes is code."""
-    parts = safe(text).split("`")
-    if len(parts) % 2 == 0:
-        return safe(text)
-    return "".join(f"<code>{part}</code>" if number % 2 else part for number, part in enumerate(parts))
+    yield section("Dearest sessions", _sessions(found.dearest))
+    yield section("Longest sessions", _sessions(found.longest))
 
 
 # ---- sums ------------------------------------------------------------------------------------------------------------
@@ -86,7 +61,7 @@ def _cards(insights: Insights) -> str:
     counts, spending, streak = insights.statistics.counts, insights.statistics.spending, insights.streak
     _, _, how = cost_in_words(spending).partition(money(spending.usd) if spending.usd is not None else "unknown: ")
     saved = "" if insights.saved_usd is None else f"; {_saved(insights.saved_usd)}"
-    cards = (
+    rows = (
         ("Cost", cost(spending), how.strip(" ,:") or "nothing was charged"),
         (
             "Tokens",
@@ -106,10 +81,7 @@ def _cards(insights: Insights) -> str:
         ),
         ("Days with work", f"{streak.days:,}", f"at most {streak.longest:,} in a row"),
     )
-    return '<div class="cards">' + "".join(
-        f'<div class="card"><span>{safe(name)}</span><b>{safe(value)}</b><span>{safe(more)}</span></div>'
-        for name, value, more in cards
-    ) + "</div>\n"  # fmt: skip
+    return cards(rows)
 
 
 def _saved(usd: float) -> str:
@@ -126,7 +98,7 @@ def _stops(stops: dict[str, int]) -> str:
         )
         for stop, count in sorted(stops.items(), key=lambda way: -way[1])
     ]
-    return _table(("", "Runs", ""), rows)
+    return table(("", "Runs", ""), rows)
 
 
 def _work(insights: Insights) -> str:
@@ -136,7 +108,7 @@ def _work(insights: Insights) -> str:
     if found.discarded.requests:
         name = "answers thrown away before another try, part of the above"
         rows.append((("dim", safe(name)), *_cells(found.discarded)))
-    return _table(("", "Requests", "Tokens", "Cost"), rows)
+    return table(("", "Requests", "Tokens", "Cost"), rows)
 
 
 def _cells(spending: Spending) -> tuple[Cell, ...]:
@@ -148,7 +120,7 @@ def _sources(insights: Insights) -> str:
         (("", safe(use.source or "unknown")), ("n", f"{use.counts.sessions:,}"), *_cells(use.spending))
         for use in insights.statistics.sources
     ]
-    return _table(("", "Sessions", "Requests", "Tokens", "Cost"), rows)
+    return table(("", "Sessions", "Requests", "Tokens", "Cost"), rows)
 
 
 def _troubles(insights: Insights) -> str:
@@ -160,7 +132,7 @@ def _troubles(insights: Insights) -> str:
         )
         for trouble in insights.statistics.troubles
     ]
-    return _table(("", "Times", "Last"), rows)
+    return table(("", "Times", "Last"), rows)
 
 
 # ---- charts and tables -----------------------------------------------------------------------------------------------
@@ -176,12 +148,12 @@ def _over_time(insights: Insights) -> str:
         for (style, name), part in zip(CLASSES, values, strict=True)
         if any(part)
     ]
-    text = _section(f"Tokens per {each}", _columns(found, classes, short) + _legend(classes) if classes else "")
+    text = section(f"Tokens per {each}", _columns(found, classes, short) + legend(classes) if classes else "")
     if insights.statistics.spending.usd:
         spent = Series(name="cost", style="c1", values=[period.spending.usd or 0.0 for period in found])
         unknown = insights.statistics.spending.unpriced
         note = f'<p class="dim">{unknown:,} requests of unknown price are not in it.</p>' if unknown else ""
-        text = _section(f"Cost per {each}", _columns(found, [spent], money) + note) + text
+        text = section(f"Cost per {each}", _columns(found, [spent], money) + note) + text
     return text
 
 
@@ -195,11 +167,6 @@ def _columns(found: Sequence[Period], series: Sequence[Series], words: Callable[
     return columns(labels, series, titles=titles, figures=[words(mark) for mark in ticks(highest(series))])
 
 
-def _legend(series: Sequence[Series]) -> str:
-    square = '<svg viewBox="0 0 10 10"><rect class="{}" width="10" height="10" rx="2"/></svg>'
-    return f'<div class="legend">{"".join(f"<span>{square.format(one.style)}{safe(one.name)}</span>" for one in series)}</div>'
-
-
 def _week(insights: Insights) -> str:
     hours = insights.statistics.hours
     prompts = any(use.said for use in hours)
@@ -209,7 +176,7 @@ def _week(insights: Insights) -> str:
     if not any(map(any, grid)):
         return ""
     thing = "prompt" if prompts else "request"
-    return _section(f"{thing.capitalize()}s by hour of the week", week(grid, thing=thing))
+    return section(f"{thing.capitalize()}s by hour of the week", week(grid, thing=thing))
 
 
 def _models(insights: Insights) -> str:
@@ -225,7 +192,7 @@ def _models(insights: Insights) -> str:
         )
         for use in found
     ]
-    return _table(("", "Requests", "Tokens", "Cost", "Cached", "Price from", ""), rows)
+    return table(("", "Requests", "Tokens", "Cost", "Cached", "Price from", ""), rows)
 
 
 def _tools(insights: Insights) -> str:
@@ -248,7 +215,7 @@ def _tools(insights: Insights) -> str:
         )
         for use in found
     ]
-    return _table(("", "Calls", "Failed", "Median", "95% within", "In all", ""), rows)
+    return table(("", "Calls", "Failed", "Median", "95% within", "In all", ""), rows)
 
 
 def _outcomes(outcomes: dict[str, int]) -> str:
@@ -267,14 +234,4 @@ def _sessions(found: Sequence[SessionUse]) -> str:
         )
         for use in found
     ]
-    return _table(("", "Model", "Steps", "Tokens", "Cost", "Time"), rows)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
-    """A table; a heading stands as the cells below it do. Nothing where there are no rows."""
-    if not rows:
-        return ""
-    styles = ["n" if style.startswith("n") else "" for style, _ in rows[0]]
-    names = "".join(f'<th class="{style}">{safe(name)}</th>' for style, name in zip(styles, head, strict=True))
-    lines = "".join("<tr>" + "".join(f'<td class="{s}">{html}</td>' for s, html in row) + "</tr>\n" for row in rows)
-    return f'<div class="scroll"><table>\n<thead><tr>{names}</tr></thead>\n<tbody>\n{lines}</tbody></table></div>'
+    return table(("", "Model", "Steps", "Tokens", "Cost", "Time"), rows)

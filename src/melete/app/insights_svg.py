@@ -120,5 +120,19 @@ def bar(parts: Sequence[tuple[str, float]], *, title: str) -> str:
     )
 
 
+def interval(low: float, value: float, high: float, *, style: str) -> str:
+    """An interval within -1 and 1 for a cell of a table, its value as a mark, nothing in the middle as a line."""
+    left, right = (max(0.0, min(100.0, 50 + 50 * end)) for end in (low, high))
+    title = safe(f"{value:+.2f}, from {low:+.2f} to {high:+.2f}")
+    mark = max(0.0, min(98.0, 49 + 50 * value))
+    return (
+        f'<svg class="bar" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" aria-label="{title}"><title>{title}</title>'
+        f'<rect class="{style}" fill-opacity="0.45" x="{left:.2f}" y="1" width="{right - left:.2f}" height="6"/>'
+        f'<rect class="{style}" x="{mark:.2f}" y="0" width="2" height="8"/>'
+        '<line class="zero" x1="50" x2="50" y1="0" y2="8"/></svg>'
+        f'<span class="dim">{title}</span>'
+    )
+
+
 def _svg(parts: Sequence[str], width: float, height: float) -> str:
     return f'<div class="wide"><svg viewBox="0 0 {width:g} {height:g}" role="img">{"".join(parts)}</svg></div>'

@@ -17,7 +17,8 @@ class Options(Struct, frozen=True, kw_only=True):
     conversations of the process ask. `extra` goes into the system prompt; an empty one
     leaves there what earlier runs have put, unless `keeps_extra` is false. `temperature`, `max_output` (tokens of one reply) and
     `effort` go along with every request. With `waits` a run does not end before the background processes that it is to hear of
-    have said so: nobody is there to begin another one for them. `skills` are loaded with the first prompt.
+    have said so: nobody is there to begin another one for them. `skills` are loaded with the first prompt. Without
+    `learns` nothing is learned from its runs, nor from what comes behind them.
     """
 
     session: str = ""
@@ -41,3 +42,9 @@ class Options(Struct, frozen=True, kw_only=True):
     answer: AnswerSchema | None = None
     waits: bool = False
     skills: tuple[str, ...] = ()
+    learns: bool = True
+
+    @property
+    def noted(self) -> dict[str, str]:
+        """What `RunStarted.about` says of runs that are opened so."""
+        return {} if self.learns else {"learn": "off"}

@@ -91,7 +91,10 @@ def open_place(app: Melete, name: str, *, cwd: str, key: str = "") -> Environmen
     """The environment, not started yet; raises ConfigError, EnvironmentFailure, UsageError for a working folder that is gone."""
     opener = opener_of(app.registry, name)
     try:
-        env = opener(place_of(app.loaded, name, cwd=cwd, key=key))
+        place = place_of(app.loaded, name, cwd=cwd, key=key)
+        if app.then:
+            place = msgspec.structs.replace(place, shown=(*place.shown, str(app.then.home.skills)))
+        env = opener(place)
         env.cwd.encode()
     except FileNotFoundError as error:
         raise UsageError("the folder in which this was started is gone", next="go to another, or give --cwd") from error

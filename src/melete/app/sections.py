@@ -312,6 +312,41 @@ class MemorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     config: Annotated[dict[str, Any], Meta(description="Settings of the provider's own, as {key: value}.")] = {}
 
 
+class LearningSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is learned from finished work, and what that may cost."""
+
+    enabled: Annotated[bool, Meta(description="Review finished work for lessons that are worth keeping.")] = True
+    autonomy: Annotated[
+        Literal["ask", "auto"],
+        Meta(description="auto makes a lesson that passed its gates usable as a trial; ask puts each into the inbox."),
+    ] = "auto"
+    notify: Annotated[
+        Literal["off", "on", "verbose"],
+        Meta(description="Say in a line what was learned; verbose also what was refused, and reviews without a lesson."),
+    ] = "on"
+    detach: Annotated[
+        bool, Meta(description="Let `melete run` leave a process behind that reviews; else the next one does it.")
+    ] = True
+    trigger: Annotated[
+        Literal["debt", "counters"],
+        Meta(description="debt reviews when signals weigh enough; counters after so many steps or turns."),
+    ] = "debt"
+    review_every_steps: Annotated[
+        Annotated[int, Meta(ge=0)], Meta(description="With counters: tool calls between two reviews; 0 is never.")
+    ] = 10
+    review_every_turns: Annotated[
+        Annotated[int, Meta(ge=0)], Meta(description="With counters: turns between two reviews; 0 is never.")
+    ] = 10
+    day_share: Annotated[
+        Share, Meta(description="Share of the last seven days' tokens that reviews may take; at least 100,000 a day.")
+    ] = 0.1
+    review_steps: Annotated[Count, Meta(description="Model calls of one review.")] = 8
+    review_usd: Annotated[Dollars | None, Meta(description="US dollars for one review; null is no limit.")] = None
+    idle_seconds: Annotated[
+        Seconds, Meta(description="Seconds without a prompt after which an open session counts as ended.")
+    ] = 120.0
+
+
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the tools reach the web."""
 
@@ -425,6 +460,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: ToolSettings = ToolSettings()
     skills: SkillSettings = SkillSettings()
     memory: MemorySettings = MemorySettings()
+    learning: LearningSettings = LearningSettings()
     web: WebSettings = WebSettings()
     server: ServerSettings = ServerSettings()
     cron: CronSettings = CronSettings()

@@ -15,6 +15,7 @@ from typing import Any
 from melete.app.background import tend_records
 from melete.app.job_runner import JobRunner
 from melete.app.keyed import Requests
+from melete.app.learning import learning
 from melete.app.places import choose, open_place
 from melete.app.plugins import add_installed
 from melete.app.recovery import recover
@@ -88,7 +89,7 @@ async def serve(
     app.listeners.append(server.metrics.listen)
     server.metrics.watch_warm(lambda: len(server.runs.warm))
     try:
-        async with tracing(app, warn=warn), asyncio.TaskGroup() as group:
+        async with tracing(app, warn=warn), learning(app), asyncio.TaskGroup() as group:
             for name in names:
                 service: Service = app.registry.get("services", name)()
                 group.create_task(service.run(server), name=name)

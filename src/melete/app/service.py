@@ -1,9 +1,7 @@
 """What surfaces call: open a conversation, run a prompt in it, reach one that runs elsewhere. Part of the composition root."""
 
 import os
-import stat
 import time
-from base64 import b64encode
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -24,6 +22,7 @@ from melete.agent.prompt import Layers, build, says_folder
 from melete.agent.run import Beside, Run, Start
 from melete.agent.smart import Smart
 from melete.agent.title import entitle
+from melete.app.as_of import pinned
 from melete.app.background import IN_A_ROW, Waking, open_processes, sweep
 from melete.app.checkpoints import checkpoint_guards
 from melete.app.compacting import Compacting
@@ -41,9 +40,9 @@ from melete.app.skills import Skills
 from melete.app.toolsets import Toolbox, open_tools
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
-from melete.core.errors import ConfigError, SessionNotFoundError, UsageError
+from melete.core.errors import ConfigError, SessionNotFoundError
 from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, Question, RunEnded, Stop
-from melete.core.message import Image, Message, Origin, Part, Text
+from melete.core.message import Image, Message, Origin
 from melete.core.model import ModelClient
 from melete.core.policy import Allowance, Limits
 from melete.core.ports import Environment, Processes
@@ -52,8 +51,6 @@ from melete.core.tool import Tool
 from melete.core.transcript import Transcript
 
 Kind = Literal["steer", "queue", "answer", "cancel"]
-IMAGES = {".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
-LARGEST_IMAGE = 20_000_000
 NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
 """A fact that is to be stored anew."""
 
@@ -145,7 +142,8 @@ class Conversation:
         self.waking.begin(prompted=prompt is not None)
         try:
             with log_session(self.ref.id):
-                return await self._run_claimed(prompt, how or How(start=Start(surface=self.options.surface)))
+                how = how or How(start=Start(surface=self.options.surface, about=self.options.noted))
+                return await self._run_claimed(prompt, how)
         finally:
             self.waking.end()
 
@@ -171,6 +169,7 @@ class Conversation:
             finally:
                 self._run = None
                 await self.skills.told(session)
+                await self.memory.told(session)
 
     def _routed(self, prompt: Message | None) -> ModelClient:
         """The model for this run: the cheaper one for a simple message, where the settings say so."""
@@ -263,7 +262,7 @@ class Conversation:
         if stored and stored.instructed and self.options.keeps_extra:
             extra = extra or stored.system[1]  # behind the identity
         memory = await self.provided.behind(await self.memory.block(self.tools, window))
-        kept = {"memory": memory, "skills": self.skills.block()}
+        kept = {"memory": memory, "skills": await self.skills.block()}
         made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window, kept=kept)
         why = _why(stored, made)
         framed = Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why)
@@ -354,6 +353,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
     async with AsyncExitStack() as stack:
         ref = await find_session(app, options)
         before = Transcript(await app.store.facts(ref)).opened if ref else None
+        seen = pinned(app.then, before.about if before else None)
         model = _model_of(app, before, options)
         stack.push_async_callback(app.models.close, model)
         known = before.about if before else {}
@@ -373,7 +373,7 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         tools = await open_tools(app, stack, only=options.toolsets, skills=skills.library)
         where = app.loaded.origin("agent.prefill").where
         prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
-        about = {"place": key, **({"env": options.env} if options.env else {})}
+        about = {"place": key, **({"env": options.env} if options.env else {}), **seen}
         if ref is None:  # last of what can fail: a mistake leaves no empty session behind
             cwd = folder_here(folder) or env.cwd
             ref = await app.store.create(Opened(owner=options.owner, source=options.surface, cwd=cwd, about=about))
@@ -468,26 +468,6 @@ def choice(question: Question, line: str) -> str | None:
     if question.kind == "approval":
         return {"y": "once", "yes": "once", "n": "deny", "no": "deny"}.get(line.lower())
     return line or None
-
-
-def prompt_message(text: str, images: Sequence[Path] = (), *, surface: str = "cli") -> Message:
-    """A prompt with pictures; raises UsageError for a file that is none."""
-    parts: list[Part] = [Text(text=text)] if text else []
-    for path in images:
-        media = IMAGES.get(path.suffix.lower())
-        if media is None:
-            raise UsageError(f"{path} is not a picture that models read", next=f"use one of {', '.join(IMAGES)}")
-        try:
-            status = path.stat()
-            if not stat.S_ISREG(status.st_mode):
-                raise UsageError(f"{path} is no file", next="check the path")
-            if status.st_size > LARGEST_IMAGE:
-                raise UsageError(f"{path} is larger than {LARGEST_IMAGE // 1_000_000} MB", next="make it smaller")
-            data = path.read_bytes()
-        except OSError as error:
-            raise UsageError(f"cannot read {path}: {error.strerror}", next="check the path") from error
-        parts.append(Image(media_type=media, data=b64encode(data).decode()))
-    return Message(role="user", parts=tuple(parts), by=Origin(kind="person", surface=surface))
 
 
 def exit_code(ended: RunEnded) -> int:

@@ -25,6 +25,7 @@ VARIABLES = {
     "MELETE_BASE_URL": "model.base_url",
     "MELETE_WIRE": "model.wire",
     "MELETE_ENV": "env.default",
+    "MELETE_LEARNING": "learning.enabled",
     "MELETE_CONTEXT_LENGTH": "model.context_length",
     "MELETE_SERVER_HOST": "server.host",
     "MELETE_SERVER_PORT": "server.port",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from melete.app.rivals import compared
 from melete.app.skills import library
 from melete.app.web import fetcher
 from melete.app.wire import Melete
@@ -39,3 +40,10 @@ def hub(app: Melete) -> "Hub":
         lock=home.state / "skills.lock",
         clock=app.clock,
     )
+
+
+async def is_offered(app: Melete, name: str) -> bool:
+    """Whether a skill may be listed and suggested, as far as the home's own ones and its memory go."""
+    kept = library(app)
+    kept.refresh()
+    return name not in (await compared(app, kept)).among([name])

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -19,6 +19,7 @@ from melete import __version__
 from melete.app.bundled import bundled, start
 from melete.app.opening import Options
 from melete.app.settings import Loaded
+from melete.app.suggesting import CUT, Asked, listed
 from melete.app.variables import AGENT, SERVER_ALONE
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
@@ -28,12 +29,13 @@ from melete.core.message import Message, Text
 from melete.core.plugin import Lazy
 from melete.core.ports import Environment
 from melete.core.session import Session
-from melete.core.skill import CALLED, SUGGESTED, Here, Owner, Skill, SkillText
+from melete.core.skill import CALLED, OTHERS, SUGGESTED, Here, Owner, Skill, SkillText
 from melete.core.tool import Tool, ToolError
 from melete.core.transcript import Transcript
 from melete.store import open_ledger
 
 if TYPE_CHECKING:
+    from melete.app.rivals import Rivals
     from melete.skills.index import Block, Index
     from melete.skills.manage import Keeper
 
@@ -44,13 +46,13 @@ _versions: Lazy[Callable[..., Any]] = Lazy("melete.skills.versions:Versions")
 _blobs: Lazy[Callable[..., Any]] = Lazy("melete.skills.versions:Blobs")
 _digest: Lazy[Callable[[bytes], str]] = Lazy("melete.skills.versions:digest")
 _index: "Lazy[Callable[..., Index]]" = Lazy("melete.skills.index:Index")
-_one_line: Lazy[Callable[[str, int], str]] = Lazy("melete.skills.index:one_line")
-_words: Lazy[Callable[[str], Mapping[str, int]]] = Lazy("melete.skills.rank:words")
+_excerpt: Lazy[Callable[[str, Callable[[str], bool], int], str]] = Lazy("melete.skills.index:excerpt")
 _missing: Lazy[Callable[..., str]] = Lazy("melete.skills.invoke:missing_text")
 _learned: Lazy[Callable[..., Awaitable[str]]] = Lazy("melete.tools.skills:learned")
 _lock: Lazy[Callable[[Path], Any]] = Lazy("melete.skills.lock:Lock")
 _accepted: Lazy[Callable[[Path, str], str]] = Lazy("melete.skills.lock:accepted")
 _scan: Lazy[Callable[[Mapping[str, bytes]], Any]] = Lazy("melete.security.skillscan:scan")
+_compared: "Lazy[Callable[..., Awaitable[Rivals]]]" = Lazy("melete.app.rivals:compared")
 _allowed: Lazy[Callable[[str, str], str]] = Lazy("melete.security.skillscan:allowed")
 
 log = logging.getLogger("melete.skills")
@@ -61,13 +63,14 @@ TRUSTED = frozenset({"user", "bundled"})
 OURS, VOUCHED = "MELETE_", 3
 PROJECT = "skills"
 """Where a working folder has skills of its own."""
-HERE, LOADED, HANDED = "skills.here", "skills.loaded", "skills.variables"
+HERE, LOADED, HANDED, RIVALS = "skills.here", "skills.loaded", "skills.variables", "skills.rivals"
 """Keys of the state that the tools share, as tools/skills.py has them."""
 VIEW = "skill_view"
 MOST_CALLED = 5
+MOST_LISTED = 300
+"""Skills that may come to stand in the list, whatever its budget."""
 LEAST, LONGEST_LINE = 0.35, 160
 """The share of the best score that a suggestion has at least, and characters of its description."""
-STEM = 5
 BEFORE = 1.0
 """Seconds before texts are indexed: the first request goes out first."""
 _NAME = r"[^\W_](?:[^\W_]|-){0,63}"
@@ -77,7 +80,6 @@ _QUOTED = re.compile(r"\n\n<stdin>\n(?s:.*)\Z|^(```|~~~)(?s:.*?)^\1|^\s*>.*$|`[^
 """What somebody else wrote, or a program."""
 PIPED = "stdin"
 """The surface of a prompt of which nothing was typed: it calls no skills."""
-_LISTED = re.compile(rf"^- ({_NAME}): ", re.MULTILINE)
 
 
 def platform() -> Literal["linux", "macos", "windows"]:
@@ -100,7 +102,7 @@ def _shelved(app: Melete, cwd: str) -> "tuple[Keeper, Index]":
 
 def _open(app: Melete, project: str) -> "Keeper":
     start(app)
-    loaded, home = app.loaded, app.loaded.home
+    loaded, home = app.loaded, app.then.home if app.then else app.loaded.home
     given = loaded.settings.skills
     shelf = _shelf.load()
     shelves = [shelf(kind=kind, path=str(home.skills / kind)) for kind in OWN]
@@ -112,17 +114,18 @@ def _open(app: Melete, project: str) -> "Keeper":
         lock=home.state / "skills.lock",
         judge=judge,
         has=partial(is_set, loaded.variables),
-        accepted=partial(_accepted.load(), home.skills),
+        accepted=partial(_accepted.load(), loaded.home.skills),
         config=given.config,
         cwd=str(Path(project).resolve().parent) if project else "",
         mark=__version__,
         edit_user=given.edit_user,
         refresh=given.refresh_on_call,
-        keeps=not app.ephemeral,
+        keeps=not (app.ephemeral or app.then),
     )
     # Whose a skill is counts in a session that stores nothing as well; nothing is written through the keeper there.
     ledger = open_ledger(home.state, clock=app.clock) if app.ephemeral else app.ledger
-    versions = _versions.load()(ledger, _blobs.load()(home.state / "blobs"), origin=bundled(loaded).origin)
+    ledger = app.then.ledger if app.then else ledger
+    versions = _versions.load()(ledger, _blobs.load()(loaded.home.state / "blobs"), origin=bundled(loaded).origin)
     return _keeper.load()(
         shelves, state=home.state, ledger=ledger, disabled=given.disabled, versions=versions, rules=rules
     )
@@ -200,6 +203,7 @@ class Skills:
         self._called = options.skills
         self._exposed: list[tuple[str, list[list[Any]]]] = []
         self._filling: asyncio.Task[None] | None = None
+        self._rivals: Rivals | None = None
         if app.loaded.settings.skills.enabled:
             self.library, self._index = _shelved(app, cwd)
         elif options.skills:
@@ -235,12 +239,22 @@ class Skills:
             return None
         given = self._app.loaded.settings.skills
         tokens = min(given.index_tokens, (given.char_budget or 4 * given.index_tokens) // 4)
-        return self._index.block(self.here, tokens=tokens)
+        names = self.library.index(self.here).names if self._rivals else ()
+        without = self._rivals.among(names[:MOST_LISTED]) if self._rivals else frozenset[str]()
+        return self._index.block(self.here, tokens=tokens, without=without)
 
-    def block(self) -> str:
+    async def block(self) -> str:
         """The list for the prompt, with what to do with it."""
+        await self._compare()
         listing = self._listing
         return self._app.redact(listing.text) if listing else ""
+
+    async def _compare(self) -> None:
+        """Hold skills of others against own ones and what is remembered, where there are some."""
+        if self.library is None or not self.library.on(*OTHERS):
+            return
+        self._rivals = await _compared.load()(self._app, self.library, self._options.owner)
+        self.state[RIVALS] = self._rivals.note
 
     async def said(self, state: Transcript, frames: Sequence[Framed], prompt: Message | None) -> Message | None:
         """The prompt with the skills that it calls for, and the names of those that it suggests, behind it.
@@ -249,6 +263,8 @@ class Skills:
         """
         if self.library is None or prompt is None:
             return prompt
+        if self._rivals is None:
+            await self._compare()
         frame = frames[-1] if frames else state.frame
         offered = frame is not None and any(schema.name == VIEW for schema in frame.tools)
         listing = self._listing if offered else None
@@ -263,9 +279,12 @@ class Skills:
             left = ", ".join([*called][MOST_CALLED:])
             raise UsageError(f"{len(called)} skills are called for, and {MOST_CALLED} may be", next=f"leave out {left}")
         added = [await self._loaded(self.library, name, args) for name, args in called.items()]
+        if listing:
+            shown = {name: text for name, text in listed(state, frame).items() if name not in called}
+            added += (
+                Text(text=one) for one in self._suggestions(prompt.text, shown, {*called}, more=bool(listing.more))
+            )
         if listing and listing.more:
-            known = {*listed(state, frame), *called}
-            added += (Text(text=one) for one in self._suggestions(self.library, prompt.text, known))
             self._filling = self._app.group.create_task(self._fill(self.library))
         return structs.replace(prompt, parts=(*prompt.parts, *added)) if added else prompt
 
@@ -288,26 +307,45 @@ class Skills:
             raise UsageError(str(error), next="call for another, or none") from error
         withheld = await _learned.load()(self.state, self._env, text)
         config = "\n".join(f"{key} = {value}" for key, value in text.config.items())
-        rows = (f"{CALLED} {name}.]", _missing.load()(text.skill, text.missing), withheld, config, text.text)
+        note = self._rivals.note(text.skill, text.text) if self._rivals else ""
+        rows = (f"{CALLED} {name}.]", note, _missing.load()(text.skill, text.missing), withheld, config, text.text)
         taint = "none" if text.skill.root in ("user", "bundled") else "tool"  # others' words are not the person's
         return Text(text=self._app.redact("\n".join(one for one in rows if one)), taint=taint)
 
-    def _suggestions(self, library: "Keeper", text: str, known: set[str]) -> Iterator[str]:
-        """The lines that name what matches and was not named yet, where there is anything."""
-        most = self._app.loaded.settings.skills.suggestions
-        asked = _words.load()(text)
-        if not (most and (ranked := library.rank(text, here=self.here, limit=4 * most))):
+    def _suggestions(self, text: str, shown: Mapping[str, str], called: Set[str], *, more: bool) -> Iterator[str]:
+        """The lines that name what matches in words that were not `shown` yet, where there is anything."""
+        asked, most = Asked.of(text), self._app.loaded.settings.skills.suggestions
+        if not (most and asked.stems and (ranked := self._ranked(text, asked, shown, limit=4 * most if more else 0))):
             return
+        left_out = called | (self._rivals.among([one.name for one, _ in ranked]) if self._rivals else frozenset[str]())
         fit = [
             one
-            for one, score in ranked
-            if score >= LEAST * ranked[0][1] and one.name not in known and one.root != "project" and tells(asked, one)
+            for one, score in asked.fitting(ranked, shown)
+            if score >= LEAST * ranked[0][1] and one.name not in left_out and one.root != "project"
         ][:most]
         if fit:
+            fit.sort(key=lambda one: one.root in OTHERS)
             self._expose("retrieved", [one.name for one in fit])
-            line = _one_line.load()
-            rows = (f"- {one.name}: {line(one.description, LONGEST_LINE)}" for one in fit)
+            line = _excerpt.load()
+            rows = (f"- {one.name}: {line(one.description, asked.has, LONGEST_LINE)}" for one in fit)
             yield "\n".join((SUGGESTED, *rows))
+
+    def _ranked(
+        self, text: str, asked: Asked, shown: Mapping[str, str], *, limit: int
+    ) -> Sequence[tuple[Skill, float]]:
+        """What may be suggested, the best match first: with no limit all are listed, and those may be whose line was cut.
+
+        Melete's own skills say at the beginning of their descriptions what they are for: a line that was cut tells enough.
+        """
+        library = self.library
+        if library is None:
+            return ()
+        if limit:
+            found = library.rank(text, here=self.here, limit=limit)
+            return [(one, score) for one, score in found if one.root != "bundled" or one.name not in shown]
+        cut = [name for name in library.on("user", *OTHERS) if shown.get(name, "").endswith(CUT)]
+        counted = [(one, float(len(asked.hits(one)))) for one in map(library.get, cut)]
+        return sorted(counted, key=lambda one: -one[1])
 
     def _expose(self, how: str, names: Sequence[str]) -> None:
         self._exposed.append((how, [[name, "", rank, 0] for rank, name in enumerate(names, 1)]))
@@ -318,7 +356,7 @@ class Skills:
             self._filling.cancel()
         if loaded := [[name, version, 0, tokens] for name, version, tokens in self.state.pop(LOADED, ())]:
             self._exposed.append(("loaded", loaded))
-        exposed, self._exposed = self._exposed, []
+        exposed, self._exposed = self._exposed if self._app.then is None else [], []
         about = {"session": session.ref.id, "turn": session.transcript.seq}
         try:
             for how, rows in exposed:
@@ -342,23 +380,3 @@ class Skills:
 
 def _names(slashes: str) -> list[str]:
     return [word.removeprefix("/") for word in slashes.split()]
-
-
-def listed(state: Transcript, frame: Framed | None) -> set[str]:
-    """The skills that a conversation has before it by name: in its prompt and behind earlier messages."""
-    texts = list(frame.system) if frame else []
-    texts += [
-        part.text
-        for message in state.messages
-        for part in message.parts
-        if isinstance(part, Text) and part.text.startswith(SUGGESTED)
-    ]
-    return {name for text in texts for name in _LISTED.findall(text)}
-
-
-def tells(asked: Mapping[str, int], skill: Skill) -> bool:
-    """Whether what is asked and what a skill says of itself have two words in common, or one with its name."""
-    wanted = {word[:STEM] for word in asked}
-    name = {word[:STEM] for word in _words.load()(skill.name.replace("-", " "))}
-    rest = {word[:STEM] for word in _words.load()(f"{skill.description} {' '.join(skill.tags)} {skill.trigger}")}
-    return bool(wanted & name) or len(wanted & (name | rest)) > 1

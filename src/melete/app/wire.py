@@ -5,8 +5,9 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from melete.agent.hub import Hub
 from melete.app.clock import clock_from
@@ -21,9 +22,15 @@ from melete.core.session import SessionRef, Store
 from melete.security.redact import Redactor
 from melete.store import open_ledger, open_store
 
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from melete.app.as_of import Then
+
 log = logging.getLogger("melete")
 OnFact = Callable[[SessionRef, Fact], None]
 _memory_store: Lazy[Callable[..., Store]] = Lazy("melete.store.memory:MemoryStore")
+_then: "Lazy[Callable[..., AbstractContextManager[Then]]]" = Lazy("melete.app.as_of:open_then")
 _memory_ledger: Lazy[Callable[..., Ledger]] = Lazy("melete.store.memory:MemoryLedger")
 
 
@@ -41,6 +48,8 @@ class Melete:
     models: Models
     ephemeral: bool = False
     """Whether nothing is stored."""
+    then: "Then | None" = None
+    """The earlier time whose skills and memory are read in place of those of now; nothing is learned then."""
     libraries: dict[str, Any] = field(default_factory=dict[str, Any])
     """The skills that were opened, with their index, by the folder of the project's own; `app.skills.library` makes them."""
     memory: Any = None
@@ -67,8 +76,10 @@ class Melete:
 
 
 @asynccontextmanager
-async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenerator[Melete]:
-    """Everything wired, until the block ends; with `ephemeral` nothing is stored."""
+async def open_melete(
+    loaded: Loaded, *, ephemeral: bool = False, as_of: datetime | None = None
+) -> AsyncGenerator[Melete]:
+    """Everything wired, until the block ends; with `ephemeral` nothing is stored, with `as_of` what was learned is of that time."""
     clock = clock_from(loaded.variables.get("MELETE_CLOCK", ""))
     redactor = Redactor(loaded.secrets, shapes=loaded.settings.security.redact == "auto")
     hubs: dict[str, Hub] = {}
@@ -93,6 +104,8 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
 
             stack.push_async_callback(models.aclose)
             libraries: dict[str, Any] = {}
+            kept = open_ledger(loaded.home.state, clock=clock) if ephemeral else ledger
+            then = stack.enter_context(_then.load()(loaded, kept, as_of)) if as_of else None
             stack.callback(_close, libraries)
             yield Melete(
                 loaded=loaded,
@@ -104,6 +117,7 @@ async def open_melete(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenera
                 redact=redact,
                 models=models,
                 ephemeral=ephemeral,
+                then=then,
                 hubs=hubs,
                 listeners=listeners,
                 libraries=libraries,

@@ -13,6 +13,8 @@ Action = Literal["add", "replace", "remove"]
 State = Literal["active", "stale", "superseded", "forgotten"]
 WITHHELD = "withheld, by the rule "
 """How the mark of an entry begins that nobody but a person is shown."""
+KEPT = "stays, a person has changed it since"
+"""What is said of an entry that is not taken back."""
 
 
 class Operation(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,7 +85,7 @@ class Noted(Struct, frozen=True, kw_only=True):
     With `ok` the `entries` are those that were written, and `receipts` say in a line each what they replaced, which version it is
     kept as, and which other entry seems to say otherwise. Without it nothing was changed, `reason` says why, and the `entries`
     are those that could have been meant. `full` says that there was no room. `number` is that of the change in the ledger, by
-    which `revert` takes it back as a whole.
+    which `revert` takes it back as a whole. `left` is what was not taken back, for a person has changed it since.
     """
 
     ok: bool
@@ -95,6 +97,7 @@ class Noted(Struct, frozen=True, kw_only=True):
     receipts: tuple[str, ...] = ()
     full: bool = False
     number: int = 0
+    left: tuple[Noting, ...] = ()
 
 
 class Past(Struct, frozen=True, kw_only=True):

@@ -22,11 +22,11 @@ from melete.core.environment import Place as Place
 from melete.core.environment import Processes as Processes
 from melete.core.environment import ProcessInfo as ProcessInfo
 from melete.core.environment import RunningProcess as RunningProcess
-from melete.core.event import Event, Question, ToolSchema
+from melete.core.event import Question, ToolSchema
 from melete.core.memory import MemoryEntry, MemoryProblem, MemoryProposal, Noted, Noting, Past, Recalled, Target
 from melete.core.message import Message, Taint, Usage
 from melete.core.policy import Allowance
-from melete.core.session import Hit, Line, Query, SessionInfo, SessionRef
+from melete.core.session import Hit, Line, Query, SessionInfo
 from melete.core.skill import Here, Problem, Skill, SkillText
 
 
@@ -75,7 +75,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 class Applied(Struct, frozen=True, kw_only=True):
     """What became of a change: the new `version` with its `diff`, or the `reason` why not; with `conflict`, somebody's edit stands
-    in its way."""
+    in its way. One that waits for a person is `ok` without a version, and the `reason` says so."""
 
     ok: bool
     version: str = ""
@@ -422,30 +422,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Runner(Protocol):
-    """Starts runs on behalf of a part: children, reviews."""
+    """Starts runs on behalf of a part."""
 
     async def child(self, task: Task) -> Outcome:
         """Run a child to its end."""
-        ...
-
-    async def review(self, ref: SessionRef, brief: str, *, allow: Sequence[str]) -> Outcome:
-        """Replay a session's bytes with one message more into a log of its own; only the tools in `allow` may run."""
-        ...
-
-
-class Proposal(Struct, frozen=True, kw_only=True):
-    """What a reviewer suggests."""
-
-    change: Change
-    kind: str
-    evidence: tuple[int, ...] = ()
-
-
-class Reviewer(Protocol):
-    """Reads a finished run; never writes directly."""
-
-    async def review(self, transcript: Sequence[Event]) -> Sequence[Proposal]:
-        """What is worth keeping from it."""
         ...
 
 

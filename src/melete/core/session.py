@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from melete.core.statistics import Statistics
 
 
+UNTALKED = frozenset({"review"})
+"""Sources of sessions in which nobody talks: the latest session is none of them."""
+
+
 class SessionRef(Struct, frozen=True, kw_only=True):
     """A session's address: its `id` and the person or key that owns it; every listing and search filters by `owner`."""
 
@@ -259,7 +263,7 @@ class Store(Protocol):
         ...
 
     async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
-        """The session that changed last."""
+        """The session that changed last, of those in which somebody talks."""
         ...
 
     async def list(

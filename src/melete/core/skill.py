@@ -15,6 +15,8 @@ CALLED: Final = "[The person calls for the skill"
 SUGGESTED: Final = "[From the skill library, for this message; skill_view loads one]"
 """How the parts begin that stand behind a person's words in a message: a skill's text, and the names of some that fit."""
 Root = Literal["bundled", "user", "hub", "external", "project"]
+OTHERS: Final[Sequence[Root]] = ("hub", "external", "project")
+"""The shelves of what somebody else wrote."""
 Owner = Literal["bundled", "user", "agent", "hub", "external", "project"]
 State = Literal["trial", "active", "stale", "archived", "quarantined"]
 

@@ -136,11 +136,19 @@ def folded(text: str) -> str:
     return re.sub(r"[ \t]+", " ", "".join(c for c in text if not unicodedata.combining(c)))
 
 
-@lru_cache(maxsize=1)
 def _cues() -> Mapping[str, re.Pattern[str]]:
-    table = tomllib.loads(CUES.read_text(encoding="utf-8"))
+    return patterns(CUES)
+
+
+@lru_cache(maxsize=4)
+def patterns(path: Path, flags: int = 0) -> Mapping[str, re.Pattern[str]]:
+    """The cues of a file by name, its languages together; in a Latin script a pattern stands for whole words, `raw` as it is."""
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
     return {
-        name: re.compile("|".join(p if tongue == "zh" else rf"(?<!\w)(?:{p})(?!\w)" for tongue, p in rows.items()))
+        name: re.compile(
+            "|".join(one if tongue in ("zh", "raw") else rf"(?<!\w)(?:{one})(?!\w)" for tongue, one in rows.items()),
+            flags,
+        )
         for name, rows in table.items()
     }
 

@@ -129,11 +129,66 @@ class Decision(Kept, frozen=True, kw_only=True):
     by_proposal: str = ""
 
 
-class Outcome(Kept, frozen=True, kw_only=True):
-    """What came of one exposure: a skill or entry of memory that was shown or loaded in a session, once the session is idle.
+class Undo(Kept, frozen=True, kw_only=True, omit_defaults=True):
+    """Changes of skills and memory that are taken back together; told before it is done, so that what a crash left is found.
 
-    `turn` is that of the exposure, `task` a digest of the class of tasks (its verbs), `arm` control for one that was withheld.
-    `followed` is None without commands. `reward` is in [-1, 1] as EVOLUTION defines it.
+    `took` are their numbers in the ledger; the reason of whatever is done for it begins with `tag`. `of` names the undo that this
+    one takes back, `proposals` the lessons that go with it.
+    """
+
+    kind: ClassVar[str] = "learn.undo"
+    id: str
+    session: str = ""
+    proposals: tuple[str, ...] = ()
+    took: tuple[int, ...] = ()
+    of: str = ""
+    by: str = "user"
+
+    @property
+    def tag(self) -> str:
+        """How the reason begins of what was done for it."""
+        return f"undo {self.id} "
+
+
+class Task(Kept, frozen=True, kw_only=True, omit_defaults=True):
+    """How a turn of a session went, whatever was shown in it: what outcomes are compared with.
+
+    `task` is its class, the verb of the last call that worked (`git push`), empty where nothing was called; `calls` are all calls
+    of tools, `work` those that looked nothing up in skills and memory. `errors` are calls that failed, `same_error` those that failed
+    just as one before in the turn, `retries` those of a verb that had failed in it. `spent` are tokens, cache reads at a tenth.
+    `listed` stands for the list of skills that its prompt had, as `skill.exposure` names it, `shown` for the entries of memory.
+    `before` is the reward of the same turn as it was told first: words that came later have changed it.
+    """
+
+    kind: ClassVar[str] = "learn.task"
+    session: str
+    turn: int
+    task: str = ""
+    done: bool = False
+    corrected: bool = False
+    good: bool = False
+    errors: int = 0
+    same_error: int = 0
+    retries: int = 0
+    calls: int = 0
+    work: int = 0
+    median: float = 0.0
+    spent: int = 0
+    seconds: float = 0.0
+    reward: float = 0.0
+    before: float | None = None
+    model: str = ""
+    listed: str = ""
+    shown: str = ""
+
+
+class Outcome(Kept, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of one exposure: a skill or entry of memory that was shown or loaded, in the turn `turn` of a session.
+
+    Told for what was loaded, suggested, pinned or withheld in the turn, and for what was shown before it and used in it. A list in the
+    prompt is told of by `Task.listed` and `Task.shown` alone: it is the same for many turns. `task` is the class of the turn, `arm`
+    control for what was withheld. `followed` is None without commands; only what was followed is `credited`. `errors`, `same_error`
+    and `retries` are those behind the exposure. `reward` is in [-1, 1] as docs/concepts/learning.md defines it; `before` is the one that it replaces.
     """
 
     kind: ClassVar[str] = "learn.outcome"
@@ -160,6 +215,7 @@ class Outcome(Kept, frozen=True, kw_only=True):
     followed: float | None = None
     credited: bool = False
     reward: float = 0.0
+    before: float | None = None
     model: str = ""
 
 

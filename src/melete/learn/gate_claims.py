@@ -2,31 +2,31 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
 from msgspec import Struct
 
 from melete.core.skill import MAIN
-from melete.learn.gate_evidence import Evidence, Ran, clauses, mended, runs_of
+from melete.learn.gate_evidence import Evidence, Ran, clauses, cue, mended, orders, runs_of
 from melete.learn.results import SURROUNDINGS
 from melete.security.words import UNKNOWN
 
 FILLED: Final = "PLACEHOLDER"
+CLOSE: Final = 12
+"""Characters between a word that forbids and what it is about."""
 _FENCE: Final = re.compile(r"^ {0,3}(?:```+|~~~+)\s*(\w*)")
 _SHELL: Final = ("", "sh", "bash", "shell", "console", "zsh", "shellsession")
 _HEADING: Final = re.compile(r"^ {0,3}#{1,6}\s+(.*)|^\*\*([^*]+)\*\*:?\s*$")
-_WARNS: Final = re.compile(
-    r"pitfall|gotcha|avoid|mistake|trap\b|do not\b|don['’]?t\b|never\b|warning|caution|what fails"
-    r"|known (?:issue|problem)|not to do"
-    r"|fallstrick|achtung|fehler|piège|erreur|trampa|cuidado|errores|陷阱|注意|错误",
-    re.IGNORECASE,
-)
 _LABEL: Final = re.compile(r"^[\s*+>\d.)-]*([^:`]{2,30}):")
+_STEP: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])?\s*$")
+_NUMBERED: Final = re.compile(r"^\s*\d+[.)]\s")
 _SPAN: Final = re.compile(r"`+([^`]+)`+")
 _PROMPT: Final = re.compile(r"^\s*(?:[$>%]\s+)?")
 _HOLE: Final = re.compile(r"\$\{?\w+\}?|<[\w .|/-]+>|\{\{?[\w .]+\}?\}|\[[\w .=-]+\]|\.\.\.|…")
-_VALUE: Final = re.compile(rf"[A-Z][A-Z0-9_-]*|.*{FILLED}.*|\$.*|your[-_].*|\W*")
+_VALUE: Final = re.compile(rf"[A-Z][A-Z0-9_-]*|.*{FILLED}.*|\$.*|[./*-]*")
+_SET: Final = re.compile(r"(?<!\S)[A-Z_][A-Z0-9_]*=[^\s'\"]*")
 _URL: Final = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s`'\"<>)\]]+", re.IGNORECASE)
 _HOST: Final = re.compile(
     r"\b(?:\d{1,3}\.){3}\d{1,3}(?::\d+)?\b|\b(?:localhost|(?<![\w.-])[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}):\d{2,5}\b"
@@ -38,62 +38,13 @@ _PATH: Final = re.compile(
 )
 _FLAG: Final = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _NAMED: Final = re.compile(
-    r"(?<![\w/.-])(?:(?=\w{0,99}_)\w{0,99}[a-z]\w*_\w+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?=\w{0,99}\d)(?=\w{0,99}[A-Za-z])\w{3,}|\d{3,})(?![\w/-])"
+    r"(?<![\w/.-])(?:(?=\w{0,99}_)\w{0,99}[a-z]\w*_\w+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?=\w{0,99}\d)(?=\w{0,99}[A-Za-z])\w{3,}|\d{3,}"
+    r"|(?!\w+-(?:to|by|of|the|and|in|a|as|for|or|on)-)[a-z]\w*(?:-\w+){2,})(?![\w/-])"
 )
-_SPOKEN: Final = re.compile(
-    r"\b(?:run|running|use|using|execute|invoke|with)\s+((?:[a-z][\w.-]*)(?:\s+(?!(?:to|for|in|on|when"
-    r"|and|then|before|after|with|or|if)\b)[\w./=@:-]+){1,5})"
+_WORDS: Final = re.compile(r"[^\W_]{4,}")
+_COMMAND: Final = re.compile(
+    r"((?:[a-z][\w.-]*)(?:\s+(?!(?:to|for|in|on|when|and|then|before|after|with|or|if|the|a|an|it|is)\b)[\w./=@:-]+){1,5})"
 )
-_NOT_WORKING: Final = (
-    r"(?:does\s?n[o'’]t work|do not work|does not work|don['’]t work|(?:never|no longer) works?|(?:is|are"
-    r"|was|seems?) (?:\w+ )?"
-    r"(?:broken|unusable|unreliable|unavailable|disabled|buggy|not (?:working|available|functional"
-    r"|supported|usable)|useless)"
-    r"|can(?:no|['’])t be (?:used|trusted|relied)|is not to be (?:used|trusted)|always (?:fails|crashes"
-    r"|hangs|times out)|keeps? (?:failing|crashing)"
-    r"|funktioniert nicht|geht nicht|ist kaputt|ne (?:marche|fonctionne) (?:pas|plus)|est (?:cassé"
-    r"|en panne)|no funciona|est[áa] rot[oa]"
-    r"|不能用|坏了|无法使用|不工作|不可用|why \w+ cannot)"
-)
-_BROKEN: Final = re.compile(
-    rf"{_NOT_WORKING}|\bis broken\b|\bcannot \w+ (?:at all|anything)\b|\bwhy \w+ cannot\b", re.IGNORECASE
-)
-_OURS: Final = (
-    r"(?:browser|terminal|sandbox|web[ _](?:search|extract|\w+)|search_files|read_file|write_file"
-    r"|execute_code|\w+[ _-]tools?|tools?"
-    r"|mcp[ _]?\w*|浏览器|工具|navigateur|navegador|outil|werkzeug)"
-)
-_TOOL: Final = re.compile(
-    rf"\b{_OURS}\b`?[^.;\n]{{0,40}}{_NOT_WORKING}"
-    rf"|\b(?:avoid|do not (?:use|trust)|don['’]t (?:use|trust)|never (?:use|trust|call)|stop using"
-    rf"|skip)\s+(?:the |our |using )*`?(?:\w+ )?{_OURS}\b",
-    re.IGNORECASE,
-)
-_CONDITION: Final = re.compile(
-    r"\b(?:with|without|unless|until|when|if|before|after|together with|inside|outside|from|ohne|mit|wenn"
-    r"|bevor|sans|avec|sin|con|cuando)\b"
-    r"[^.;\n]{0,40}(?:`|--)",
-    re.IGNORECASE,
-)
-_AROUND: Final = re.compile(
-    r"\b(?:no|without|lost|losing|missing) (?:an? )?(?:internet|network|connection|connectivity|disk space)\b"
-    r"|\b(?:network|internet|server|registry|mirror|api|vpn|proxy|dns|service|site|host|daemon|github"
-    r"|pypi|npm|machine|disk|box)\b[^.;\n]{0,25}"
-    r"\b(?:is|was|are|were|seems?|went|goes)\b[^.;\n]{0,20}\b(?:down|unreachable|unavailable|offline|slow"
-    r"|rate.?limit\w*|overloaded|blocked|full|flaky)\b"
-    r"|\b(?:is|are|was|were) (?:not|n['’]t) installed\b|\bisn['’]t installed\b|\bout of (?:memory|disk"
-    r"|quota)\b|\btim(?:es?|ing|ed) ?out\b"
-    r"|nicht (?:installiert|erreichbar)|pas (?:installé|joignable)|no está instalad[oa]|未安装|网络(?:不通|故障)|超时",
-    re.IGNORECASE,
-)
-_SESSION: Final = re.compile(
-    r"\b(?:this|the current|in this|our last) (?:session|conversation|chat|run)\b|\b(?:today|yesterday"
-    r"|tonight|just now|right now|for now|this (?:morning|week|time))\b"
-    r"|\b(?:PR|MR|pull request|issue|ticket|bug)\s*#?\d+|(?<!\w)#\d{2,}\b|\b[A-Z]{2,6}-\d{2,}\b"
-    r"|\b(?:heute|gestern|aujourd['’]hui|hier soir|hoy|ayer)\b|今天|昨天|本次会话",
-    re.IGNORECASE,
-)
-_DATED: Final = re.compile(r"\b20\d\d[-_ ]?[01]\d[-_ ]?[0-3]\d\b|\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40}\b")
 
 
 class Line(Struct, frozen=True, kw_only=True):
@@ -114,6 +65,16 @@ class Claim(Struct, frozen=True, kw_only=True):
     line: str
     rule: str = ""
     why: str = ""
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """What a line names: `denied` where it warns of it, `ordered` where it says to do it, `forbidden` where it says not to."""
+
+    kind: str
+    text: str
+    denied: bool = False
+    ordered: bool = False
+    forbidden: bool = False
 
 
 def added_lines(before: Mapping[str, str], after: Mapping[str, str]) -> list[Line]:
@@ -138,61 +99,156 @@ def _walk(path: str, text: str) -> Iterator[Line]:
         elif not front and (edge := _FENCE.match(line)):
             fence = edge[1].lower() if fence is None else None
         elif fence is None and not front and (heading := _HEADING.match(line)):
-            warns = _WARNS.search(heading[1] or heading[2]) is not None
+            warns = cue("warns").search(heading[1] or heading[2]) is not None
             yield Line(text=line, path=path, head=True, warns=warns)
         else:
             label = _LABEL.match(line)
-            own = fence is None and label is not None and _WARNS.search(label[1]) is not None
+            own = fence is None and label is not None and cue("warns").search(label[1]) is not None
             yield Line(text=line, path=path, head=front, warns=warns or own, code=fence)
 
 
 def unwanted(line: Line, known: Evidence, *, memory: bool = False) -> tuple[str, str] | None:
     """The name of what no lesson may say and this line does, with the reason; a person who asked for it may have it kept."""
-    text = line.text
-    if line.code is not None or (known.remember and _asked(text, known.said + known.denied)):
+    text, bare = line.text, _SPAN.sub(" ¶ ", line.text)
+    asked = known.remember and same_words(text, known.said + known.denied)
+    if line.code is not None or asked:
         return None
     causes = [one.cause for one in known.signals if one.kind in ("fixed", "failed", "retries")]
-    mends = mended(text) and not (causes and all(causes))
-    if _TOOL.search(text) or (_BROKEN.search(text) and not mends and not _CONDITION.search(text)):
+    mends = mended(text) and (known.cured or not (causes and all(causes)))
+    if _blames(line, known, mends=mends):
         return "broken_tool", "it says that something does not work; that passes, and the lesson would stay"
-    if (SURROUNDINGS.search(text) or _AROUND.search(text)) and not mends:
+    if (SURROUNDINGS.search(bare) or cue("around").search(bare)) and not mends:
         return "environment", "it is about a failure of the surroundings, which no lesson mends"
-    if _SESSION.search(_SPAN.sub("", text)) or ((line.head or memory) and _DATED.search(text)):
+    if (
+        cue("session").search(bare)
+        or cue("ends").search(text)
+        or ((line.head or memory) and cue("dated").search(text) and not _HOLE.search(text))
+    ):
         return "one_off", "it is about one task or one day, and will not come again"
     return None
 
 
-def _asked(text: str, said: str) -> bool:
-    own = {word[:5] for word in re.findall(r"[^\W_]{4,}", text.casefold())}
-    return bool(own) and 2 * len(own & {word[:5] for word in re.findall(r"[^\W_]{4,}", said.casefold())}) >= len(own)
-
-
-def claims(lines: Iterable[Line], known: Evidence, before: Mapping[str, str], after: Mapping[str, str]) -> list[Claim]:
-    """What the lines claim, each resolved against what is known and what the text said already."""
-    proof = _Proof(
-        known, [line for path, text in before.items() for line in _walk(path, text) if not line.warns], after
+def _blames(line: Line, known: Evidence, *, mends: bool) -> bool:
+    """Whether the line says that something fails which it does not name exactly, or for which it knows no cure."""
+    text, bare = line.text, re.sub(r"[`*]", "", line.text)
+    if cue("tool").search(bare) and (cue("broken").search(bare) or cue("avoids").search(bare)):
+        return not (known.denied and same_words(text, known.denied))
+    supposed = cue("supposed").search(bare)
+    if (verdict := cue("broken").search(bare)) and not (supposed and supposed.start() < verdict.start()):
+        return not (mends or cue("condition").search(text)) or not _tried(line, known)
+    event = cue("fails").search(bare)
+    return bool(event and not line.head and not (supposed and supposed.start() < event.start())) and not (
+        _tried(line, known) or same_words(text, known.said + known.denied)
     )
+
+
+def _tried(line: Line, known: Evidence) -> bool:
+    """Whether the line names, as a whole command, an option or a message, what failed by itself in the cited turns."""
+    wrong = [one for one in known.ran if one.how in ("failed", "corrected")]
+    for one in named_in(line):
+        if any(ran.name == claimed.name for claimed in _ways(one) for ran in wrong):
+            return True
+        if one.kind != "word" and (_holds(known.tried, one.text, one.kind) or _holds(known.denied, one.text, one.kind)):
+            return True
+    return False
+
+
+def same_words(text: str, said: str) -> bool:
+    """Whether a person's words hold at least half of those of a line."""
+    own = {word[:5] for word in _WORDS.findall(text.casefold())}
+    return bool(own) and 2 * len(own & {word[:5] for word in _WORDS.findall(said.casefold())}) >= len(own)
+
+
+def claims(lines: Sequence[Line], known: Evidence, before: Mapping[str, str], free: Collection[str]) -> list[Claim]:
+    """What the lines claim, each resolved against what is known and what the text said already; `free` are names of its own."""
+    old = [line for path, text in before.items() for line in _walk(path, text) if not line.warns]
+    proof = _Proof(known, old, free)
     found: list[Claim] = []
     for line in lines:
-        for kind, text, denied in _said_in(line):
-            rule, why = (
-                proof.command(text, denied=denied) if kind == "command" else proof.item(kind, text, denied=denied)
-            )
-            found.append(Claim(text=text, line=line.text, rule=rule, why=why))
+        for one in (all_of := named_in(line)):
+            rule, why = proof.of(one, beside=all_of)
+            found.append(Claim(text=one.text, line=line.text, rule=rule, why=why))
+    return [*found, *proof.steps(lines)]
+
+
+def foreign(
+    lines: Sequence[Line], known: Evidence, before: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lines that say what only a text from outside had said before, and the names of these texts."""
+    old = "\n".join(before.values())
+    held: dict[str, None] = {}
+    where: dict[str, None] = {}
+    for one in known.foreign:
+        mine = "\n".join((known.own[: one.at], known.words, old))
+        for line in lines:
+            if any(text in _flat(one.text) and text not in _flat(mine) for text in _runs_of_words(line)) or any(
+                _holds(one.text, item, kind) and not _holds(mine, item, kind) for kind, item in _telling(line)
+            ):
+                held[line.text] = where[one.name] = None
+    return tuple(held), tuple(where)
+
+
+def _telling(line: Line) -> Iterator[tuple[str, str]]:
+    """What is so particular in a line that who says it has it from somewhere."""
+    for one in named_in(line):
+        if one.kind in ("command", "spoken", "code"):
+            for ran in _ways(one):
+                yield from (("flag", text) for text in ran.options | ran.pairs if text.startswith("--"))
+                yield from (
+                    ("word", text)
+                    for text in (*ran.words, ran.name)
+                    if len(text) > 4 and not _generic(text)  # noqa: PLR2004
+                )
+        if one.kind not in ("spoken", "code") and FILLED not in _filled(one.text) and len(one.text) > 3:  # noqa: PLR2004
+            yield one.kind if one.kind != "command" else "code", one.text
+
+
+def _runs_of_words(line: Line) -> Iterator[str]:
+    words = line.text.split()
+    yield from (" ".join(words[at : at + 5]) for at in range(len(words) - 4))
+
+
+def items(lines: Iterable[Line]) -> set[tuple[str, str]]:
+    """What lines name that can be looked for: programs with each of their words, and every flag, path, address and name."""
+    found: set[tuple[str, str]] = set()
+    for one in (one for line in lines for one in named_in(line)):
+        way = _ways(one)
+        found.update((ran.name, item) for ran in way for item in (*ran.options, *ran.words, "") if not _generic(item))
+        found.update([("", one.text)] if not way and FILLED not in _filled(one.text) else [])
     return found
 
 
-def _said_in(line: Line) -> Iterator[tuple[str, str, bool]]:
-    """Kind and text of each claim, and whether the line warns of it."""
+def mentions(known: Evidence, item: tuple[str, str]) -> bool:
+    """Whether something of `items` was run, tried, said or shown in the turns that were read."""
+    name, part = item
+    if name:
+        return any(one.name == name and (not part or part in one.items) for one in known.ran) or _holds(
+            known.said, part or name, "flag"
+        )
+    return _holds(known.all, part, _kind(part))
+
+
+def named_in(line: Line) -> list[Named]:
+    """What a line names, in code and outside of it."""
     if line.code is not None:
         text = _PROMPT.sub("", line.text).strip()
-        if text and not text.startswith(("#", "//")):
-            yield "command" if line.code in _SHELL else "code", text, line.warns
-        return
+        kind = "command" if line.code in _SHELL else "code"
+        return [Named(kind=kind, text=text, denied=line.warns, ordered=True)] * (text[:1] not in ("", "#", "/"))
+    found: list[Named] = []
     for clause, denied in clauses(line.text, warns=line.warns):
-        for span in _SPAN.findall(clause):
-            yield _kind(span.strip()), span.strip(), denied
-        yield from ((kind, text, denied) for kind, text in _plain(_SPAN.sub(" ", clause)))
+        told = [one.end() for one in orders(clause)]
+        taboo = [one.end() for one in cue("forbids").finditer(clause)]
+        for span in _SPAN.finditer(clause):
+            ordered = bool(_STEP.match(clause[: span.start()])) or any(one <= span.start() for one in told)
+            text = span[1].strip()
+            never = any(0 <= span.start() - one <= CLOSE for one in taboo) and not cue("condition").search(line.text)
+            found.append(Named(kind=_kind(text), text=text, denied=denied, ordered=ordered, forbidden=never))
+        found += (Named(kind=kind, text=text, denied=denied) for kind, text in _plain(_SPAN.sub(" ", clause)))
+    return found
+
+
+def _ways(one: Named) -> tuple[Ran, ...]:
+    return runs_of(_filled(one.text)) if one.kind in ("command", "spoken") else ()
 
 
 def _kind(span: str) -> str:
@@ -205,50 +261,72 @@ def _kind(span: str) -> str:
 
 def _plain(text: str) -> Iterator[tuple[str, str]]:
     """What is claimed outside of code."""
+    yield from (
+        ("spoken", match[1])
+        for one in cue("spoken").finditer(text)
+        if (match := _COMMAND.match(text[one.end() :].lstrip()))
+    )
     for kind, pattern in (("address", _URL), ("address", _HOST), ("path", _PATH), ("flag", _FLAG)):
         for match in pattern.finditer(text):
             yield kind, match[0].rstrip(".,;:")
-        text = pattern.sub(" ", text) if kind != "flag" else text
-    yield from (("spoken", match[1]) for match in _SPOKEN.finditer(text))
-    yield from (("word", match[0]) for match in _NAMED.finditer(_FLAG.sub(" ", text)))
+        text = pattern.sub("_", text)
+    yield from (("word", match[0]) for match in _NAMED.finditer(text))
 
 
 class _Proof:
     """What may be claimed, and what may be warned of."""
 
-    def __init__(self, known: Evidence, before: Sequence[Line], after: Mapping[str, str]) -> None:
-        self._known, self._files = known, frozenset(after)
+    def __init__(self, known: Evidence, before: Sequence[Line], free: Collection[str]) -> None:
+        self._known, self._files = known, frozenset(free)
         self._old = "\n".join(line.text for line in before)
-        told = [runs_of(_filled(text)) for text in (*_commands(before), *_SPAN.findall(known.said))]
-        worked = [one for one in known.ran if one.how == "ok"]
-        self._ways = [[Ran(verb=verb, options=options) for verb, options in way] for way in told]
-        self._ways += [
-            [one for one in worked if one.call == call] for call in dict.fromkeys(one.call for one in worked)
-        ]
-        self._worked = worked
-        self._can = [one for way in self._ways for one in way]
-        denied = [
-            Ran(verb=verb, options=options)
-            for span in _SPAN.findall(known.denied)
-            for verb, options in runs_of(_filled(span))
-        ]
-        self._could = [*self._can, *(one for one in known.ran if one.how in ("failed", "corrected")), *denied]
+        stood = [_ways(one) for line in before for one in named_in(line) if not one.denied]
+        self._worked = [one for one in known.ran if one.how == "ok"]
+        self._tried = [one for one in known.ran if one.how in ("failed", "corrected")]
+        told = [runs_of(_filled(text)) for text in _SPAN.findall(known.said)]
+        calls = dict.fromkeys(one.call for one in self._worked)
+        self._paths = [*told, *stood, *(tuple(one for one in self._worked if one.call == call) for call in calls)]
+        self._can = [one for way in self._paths for one in way]
+        denied = [one for span in _SPAN.findall(known.denied) for one in runs_of(_filled(span))]
+        self._could = [*self._can, *self._tried, *denied]
 
-    def item(self, kind: str, text: str, *, denied: bool) -> tuple[str, str]:
-        """Why a flag, path, address, word, piece of code or a command in plain words is not proven; empty where it is."""
-        if kind == "spoken":
-            program = text.split()[0]
-            return (
-                self.command(text, denied=denied)
-                if any(one.verb.split()[0] == program for one in self._could)
-                else ("", "")
-            )
+    def of(self, one: Named, *, beside: Sequence[Named]) -> tuple[str, str]:
+        """The rule and the reason why something is not proven; empty where it is."""
+        if one.kind == "command" or (one.kind == "spoken" and self._program(one.text.split()[0])):
+            return self._command(one, beside=beside)
+        return ("", "") if one.kind == "spoken" else self._item(one.kind, one.text, denied=one.denied)
+
+    def steps(self, lines: Iterable[Line]) -> Iterator[Claim]:
+        """Steps of one program over several lines that were never taken in this order."""
+        ways: dict[str, list[tuple[Ran, str]]] = {}
+        for line in lines:
+            if line.code is not None or _NUMBERED.match(line.text):
+                for one in named_in(line):
+                    for ran in _ways(one) if not one.denied else ():
+                        ways.setdefault(ran.name, []).append((ran, line.text))
+        for way in ways.values():
+            if len(way) > 1 and self._out_of_order([ran for ran, _ in way]):
+                yield Claim(
+                    text=way[0][1], line=way[0][1], rule="ungrounded", why="and what follows never ran in this order"
+                )
+
+    def _program(self, name: str) -> bool:
+        return any(one.name == name for one in self._could)
+
+    def _out_of_order(self, way: Sequence[Ran]) -> bool:
+        """Whether calls show the steps, but never one behind the other."""
+        ran = iter(one for one in self._worked if one.name == way[0].name)
+        known = all(any(_covers(one, step) for one in self._worked) for step in way)
+        return known and not all(any(_covers(one, step) for one in ran) for step in way)
+
+    def _item(self, kind: str, text: str, *, denied: bool) -> tuple[str, str]:
+        """Why a flag, path, address, word or piece of code is not proven; empty where it is."""
         known, wanted = self._known, _filled(text)
         if FILLED in wanted or text in self._files or (kind == "word" and (text in known.tools or len(text) < 2)):  # noqa: PLR2004
             return "", ""
         pools = [known.did, known.said, self._old]
         pools += [known.shown] if kind in ("path", "word", "code") else []
         pools += [known.tried, known.denied] if denied else []
+        pools += [known.wrong] if denied and kind in ("path", "word", "code") else []
         if any(_holds(pool, text, kind) for pool in pools):
             return "", ""
         if _holds(known.tried, text, kind):
@@ -257,75 +335,95 @@ class _Proof:
             return "environment", "stands only in calls that the surroundings let fail"
         return "ungrounded", "is in no call that worked and in no word of the person in the turns that it cites"
 
-    def command(self, text: str, *, denied: bool) -> tuple[str, str]:
+    def _command(self, one: Named, *, beside: Sequence[Named]) -> tuple[str, str]:
         """Why a command line is not proven."""
-        known, way = self._known, runs_of(_filled(text))
-        quoted = not any(options for _, options in way) and not any(
-            one.verb.split()[0] == text.split()[0] for one in self._could
-        )
-        pools = (known.shown, known.said, known.tried, known.denied, self._old)
-        if way and quoted and _flat(text) in _flat("\n".join(pools)):
-            return "", ""
-        for verb, options in way:
-            if wrong := self._program(verb, options, denied=denied):
+        known, way = self._known, _ways(one)
+        pools = (known.shown, known.wrong, known.said, known.tried, known.denied, self._old)
+        strange = not any(ran.options for ran in way) and not self._program(one.text.split()[0])
+        if way and strange and not one.ordered and _flat(one.text) in _flat("\n".join(pools)):
+            return "", ""  # a message, not a command
+        inside = rf"(?<=[\s'\"]){re.escape(_flat(one.text))}(?![\w-])"
+        if way and not self._program(way[0].name) and re.search(inside, _flat(known.shell)):
+            return "", ""  # a command that another one ran
+        for ran in way:
+            if wrong := self._run(ran, denied=one.denied, forbidden=one.forbidden):
                 return wrong
-        if len(way) > 1 and not denied and not self._in_order(way):
+            whole = not one.denied and (one.ordered or ran.options or len(one.text.split()) > 2)  # noqa: PLR2004
+            if whole and (wrong := self._left_out(ran, beside)):
+                return wrong
+        if len(way) > 1 and not one.denied and not self._in_order(way):
             return "ungrounded", "was never run in this order"
-        parts = (self.item(kind, one, denied=denied) for kind, one in _plain(text) if kind in ("address", "path"))
-        return next((wrong for wrong in parts if wrong[0]), ("", ""))
+        parts = [(kind, text) for kind, text in _plain(one.text) if kind in ("address", "path")]
+        parts += [("word", text) for text in _SET.findall(one.text)]
+        wrong = (self._item(kind, text, denied=one.denied) for kind, text in parts if not _generic(text))
+        return next((each for each in wrong if each[0]), ("", ""))
 
-    def _program(self, verb: str, options: frozenset[str], *, denied: bool) -> tuple[str, str] | None:
-        pool = [one for one in (self._could if denied else self._can) if one.verb == verb]
+    def _run(self, ran: Ran, *, denied: bool, forbidden: bool) -> tuple[str, str] | None:
+        if any(PurePosixPath(path).name == ran.name for path in self._files):
+            return None
+        pool = [one for one in (self._could if denied else self._can) if one.name == ran.name]
         said = self._known.said + (self._known.denied if denied else "")
-        wanted = {one for one in options if not (" " in one and _VALUE.fullmatch(one.partition(" ")[2]))}
-        if not pool and not _holds(said, verb, "word"):
-            others = {one.how for one in self._known.ran if one.verb == verb}
-            if others:
-                return (
-                    "environment" if others == {"environment"} else "failed"
-                ), f"is not proven: {verb} was tried and did not work"
-            return "ungrounded", f"is not proven: no call of {verb} worked in the turns that it cites"
-        missing = min((wanted - one.options for one in pool), key=len, default=wanted)
-        left = sorted(
-            one for one in missing if not _holds(said, one, "flag") and not _holds(said, one.partition(" ")[2], "word")
-        )
-        if not left and not denied and wanted and self._failed_so(verb, options):
-            return "failed", f"is not proven: {verb} failed with just these options"
+        if not pool and not _holds(said, ran.name, "word"):
+            others = {one.how for one in self._known.ran if one.name == ran.name}
+            rule = "environment" if others == {"environment"} else "failed" if others else "ungrounded"
+            return rule, f"is not proven: no call of {ran.verb} worked in the turns that it cites"
+        wanted = {item for item in ran.items if not _free(item) and item not in self._files}
+        missing = min((wanted - one.items for one in pool), key=len, default=wanted)
+        left = sorted(one for one in missing if not self._was_said(one, said))
         if left:
-            tried = any(set(left) <= one.options for one in self._known.ran if one.verb == verb and one.how != "ok")
-            return ("failed" if tried else "ungrounded"), f"is not proven: {verb} never worked with {left[0]}"
+            tried = any(one.name == ran.name and set(left) <= one.items for one in self._tried)
+            return ("failed" if tried else "ungrounded"), f"is not proven: {ran.name} never worked with {left[0]}"
+        if forbidden and ran.words and self._only_good(ran):
+            return "failed", "worked, and nobody said not to do it"
         return None
 
-    def _failed_so(self, verb: str, options: frozenset[str]) -> bool:
-        """Whether it was tried with all of these options and no other, and never worked so."""
-        tried = (Ran(verb=one.verb, options=one.options, how=one.how) for one in (*self._known.ran, *self._can))
-        same = {one.how for one in tried if _names(one.options) == _names(options) and _covers(one, verb, options)}
-        return bool(same) and "ok" not in same
+    def _was_said(self, item: str, said: str) -> bool:
+        name, _, value = item.partition(" ")
+        return all(_holds(said, part, "flag") for part in (name, value) if part and not _generic(part))
 
-    def _in_order(self, way: Sequence[tuple[str, frozenset[str]]]) -> bool:
+    def _only_good(self, ran: Ran) -> bool:
+        """Whether it worked just so, nothing like it failed, and the person did not speak against it."""
+        good = any(one.name == ran.name and ran.items <= one.items for one in self._worked)
+        bad = any(one.name == ran.name for one in self._tried) or _holds(self._known.denied, ran.name, "word")
+        return good and not bad
+
+    def _left_out(self, ran: Ran, beside: Sequence[Named]) -> tuple[str, str] | None:
+        """What made the program work where it had failed has to be in the line."""
+        if not any(one.verb == ran.verb for one in self._tried) or _holds(
+            self._known.said, " ".join(ran.words), "code"
+        ):
+            return None
+        named = {option for one in beside for way in _ways(one) for option in way.options}
+        named |= {one.text.split()[0] for one in beside if one.kind == "flag"}
+        ways = [one for one in self._can if one.name == ran.name and _covers(one, ran)]
+        bare = [one.options for one in self._tried if one.verb == ran.verb]
+        needed = ({item for item in one.options - named if not all(item in each for each in bare)} for one in ways)
+        missing = min(needed, key=len, default=set[str]())
+        return ("failed", f"leaves out {min(missing)}, without which {ran.verb} never worked") if missing else None
+
+    def _in_order(self, way: Sequence[Ran]) -> bool:
         """Whether the programs ran in this order: within one call, or at last."""
-        verbs = {verb for verb, _ in way}
-        last = [one for one in self._worked if one.verb in verbs][-len(way) :]
+        names = {one.name for one in way}
+        last = [one for one in self._worked if one.name in names][-len(way) :]
         return any(
-            all(_covers(one, *step) for one, step in zip(tried[at:], way, strict=False))
-            for tried in (last, *([one for one in each if one.verb in verbs] for each in self._ways))
+            all(_covers(one, step) for one, step in zip(tried[at:], way, strict=False))
+            for tried in (last, *([one for one in each if one.name in names] for each in self._paths))
             for at in range(len(tried) - len(way) + 1)
         )
 
 
-def _names(options: Iterable[str]) -> set[str]:
-    return {one.partition(" ")[0] for one in options}
+def _covers(ran: Ran, claimed: Ran) -> bool:
+    return ran.name == claimed.name and all(one in ran.items for one in claimed.items if not _free(one))
 
 
-def _covers(ran: Ran, verb: str, options: frozenset[str]) -> bool:
-    return ran.verb == verb and all(
-        one in ran.options or _VALUE.fullmatch(one.partition(" ")[2] or "x") for one in options
-    )
+def _generic(word: str) -> bool:
+    """Whether a word only stands for another one."""
+    return _VALUE.fullmatch(word) is not None or cue("sample").fullmatch(word) is not None
 
 
-def _commands(lines: Iterable[Line]) -> Iterator[str]:
-    for line in lines:
-        yield from (text for kind, text, denied in _said_in(line) if kind == "command" and not denied)
+def _free(item: str) -> bool:
+    name, _, value = item.partition(" ")
+    return _generic(value if value and name.startswith("-") else item) or (FILLED in item and not item.startswith("-"))
 
 
 def _filled(text: str) -> str:
@@ -336,7 +434,7 @@ def _holds(pool: str, text: str, kind: str) -> bool:
     """Whether a text holds another as a whole word, whole path or whole address; code as it stands."""
     if not text:
         return False
-    if kind == "code":
+    if kind in ("code", "command"):
         return _flat(text) in _flat(pool)
     name, _, value = text.partition(" ")
     pattern = (

@@ -1,23 +1,26 @@
 """What the cited turns of a session prove: calls that worked, calls that did not, a person's words, and text from outside. Pure."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, cast
 
 import msgspec
 from msgspec import Struct
 
 from melete.core.event import Compacted, Fact, RunStarted, Said, Steered, ToolEnded, ToolStarted
-from melete.core.message import Message, ToolCall
-from melete.learn.corrections import correction
-from melete.learn.results import Result, result_of
+from melete.core.message import Message, Text, ToolCall
+from melete.learn.corrections import correction, patterns
+from melete.learn.results import result_of
 from melete.learn.signals import SHELL, Signal, signals, spoken
 from melete.learn.verbs import PREPARING, program_verb, working
+from melete.security.network import brings
 from melete.security.plan import plan
 from melete.security.taint import UNTRUSTED, sources
 from melete.security.words import UNKNOWN
 
-How = Literal["ok", "failed", "corrected", "environment"]
+How = Literal["ok", "failed", "corrected", "doubted", "environment"]
+CUES: Final = Path(__file__).with_name("gates.toml")
 REFLECTING: Final = frozenset(
     {"skill_manage", "memory", "todo", "skill_view", "skill_search", "skills_list", "session_search"}
 )
@@ -25,72 +28,87 @@ REFLECTING: Final = frozenset(
 MCP: Final = "mcp_"
 SURE: Final = 0.9
 """The score from which a correction takes away what its turn did; below it a person is asked."""
+ALMOST: Final = 2
+"""Words, or an option and its value, that may differ between a command and the same one done otherwise."""
 NEAR: Final = 14
 """Characters before an order in which a denial turns it round."""
 _CODE: Final = re.compile(r"`+[^`]+`+")
-_SPLIT: Final = re.compile(
-    r"[.;!?:](?=\s|$)|[,\u3002\uff1b\uff0c\uff01\uff1f]\s*|\n|\s[–—-]\s|→"
-    r"|\b(?:but|instead(?! of)|rather(?! than)|sondern|aber|mais|plutôt|sino|pero)\b|而是|而要",
-    re.IGNORECASE,
-)
-_DENIES: Final = re.compile(
-    r"\b(?:not|never|don['’]?t|doesn['’]?t|isn['’]?t|cannot|can['’]?t|won['’]?t|avoid|stop|without|instead of|rather than|no longer"
-    r"|nicht|kein\w*|nie(?:mals)?|statt|ohne|pas|jamais|éviter?|évitez|au lieu|sans|nunca|jamás|evita\w*|en vez|sin"
-    r"|no (?:uses?|es|hagas|pongas))\b|不要|不是|别|不能|勿|避免",
-    re.IGNORECASE,
-)
-_WRONG: Final = re.compile(
-    r"\b(?:wrong|incorrect|pitfalls?|gotchas?|warning|fails?|failed|breaks?|broke|refused|rejected|error|falsch|fehler|faux|échoue|incorrecto|mal"
-    r"|falla)\b|错|失败|陷阱",
-    re.IGNORECASE,
-)
-_DO: Final = re.compile(
-    r"\b(?:use|run|try|call|pass|add|set|do|start|benutze|nimm|verwende|nutze|utilise[rz]?|lance[rz]?|usa|utiliza|ejecuta)\b"
-    r"(?! not)|使用|改用|运行",
-    re.IGNORECASE,
-)
-"""How an order to do something begins."""
-_COMPLAINS: Final = re.compile(
-    r"\b(?:error|usage|unknown|unrecognized|unrecognised|invalid|not found|no such|failed|fatal|traceback|cannot|denied|refused)\b",
-    re.IGNORECASE,
-)
-"""What a program says that failed although the shell text as a whole did not."""
 _MARK: Final = re.compile("\ue000(\\d+)\ue001")
-_QUOTED: Final = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
+_CITED: Final = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
+_QUOTATION: Final = re.compile(r"[\"“„«]([^\"”“»]*)[\"”“»]|\n?(.+(?:\n.+)*)")
+_SAYS_SO: Final = re.compile(r"^\s*(?:[\w.-]+: )?(?:fatal|error|usage|unknown|invalid|traceback)\b", re.I | re.M)
+
+
+def cue(name: str) -> re.Pattern[str]:
+    """One of the patterns of `gates.toml`."""
+    return patterns(CUES, re.IGNORECASE | re.MULTILINE)[name]
 
 
 class Ran(Struct, frozen=True, kw_only=True):
-    """A program that ran: its verb, its options with `--name value` beside `--name`, how that ended, and the fact of its call."""
+    """A program that ran or that a text names: its verb, its options, the words behind them and each option with the next word.
+
+    `how` says how it ended, `call` is the fact of its call.
+    """
 
     verb: str
-    options: frozenset[str]
+    name: str
+    options: frozenset[str] = frozenset()
+    words: tuple[str, ...] = ()
+    pairs: frozenset[str] = frozenset()
     how: How = "ok"
     call: int = 0
+
+    @property
+    def items(self) -> frozenset[str]:
+        """All that it says beside the program's name."""
+        return self.options | self.pairs | frozenset(self.words)
+
+
+class Outside(Struct, frozen=True, kw_only=True):
+    """A text that somebody else wrote: where it is from, and how much of what the session did itself was there before it."""
+
+    name: str
+    text: str
+    at: int
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
     """What the cited turns prove.
 
-    `did` are the arguments of calls that worked, `tried` of ones that failed or were corrected, `failed` of ones for which the
-    surroundings were to blame, `shown` what the ones that worked gave back. `said` are a person's words, `denied` what they
-    said not to do. `outside` names texts from the web, an import, an MCP server or a quotation that were in view by then.
-    `missing` are citations that this session does not have. `doubted` says that a person may have corrected one of the turns.
+    `did` are the arguments of calls that worked, `shell` the commands among them, `tried` those of calls that failed or were
+    corrected, `failed` of ones for which the surroundings were to blame. `shown` is what the calls that worked gave back,
+    `wrong` what the others did. `said` are a person's words, `denied` what they said not to do. `outside` names texts from the
+    web, an import, an MCP server or a quotation in these turns; `foreign` are all of the session by then, beside `own`, the
+    calls of the session, and `words`, what the person said in it. `missing` are citations that this session does not have.
+    `cured` says that something that had failed worked when it was done in another way or after something else. `certain` is what
+    is left without turns that the person may have corrected.
     """
 
     session: str = ""
     ran: tuple[Ran, ...] = ()
     did: str = ""
+    shell: str = ""
     tried: str = ""
     failed: str = ""
     shown: str = ""
+    wrong: str = ""
     said: str = ""
     denied: str = ""
     tools: frozenset[str] = frozenset()
     remember: bool = False
     outside: tuple[str, ...] = ()
+    foreign: tuple[Outside, ...] = ()
+    own: str = ""
+    words: str = ""
     missing: tuple[int, ...] = ()
     signals: tuple[Signal, ...] = ()
-    doubted: bool = False
+    cured: bool = False
+    certain: "Evidence | None" = None
+
+    @property
+    def all(self) -> str:
+        """Every text of these turns that is not from outside."""
+        return "\n".join((self.said, self.denied, self.did, self.tried, self.failed, self.shown))
 
 
 def evidence(facts: Sequence[Fact], turns: Sequence[int], *, session: str = "") -> Evidence:
@@ -101,24 +119,22 @@ def evidence(facts: Sequence[Fact], turns: Sequence[int], *, session: str = "") 
     runs = {fact.seq for fact in facts if isinstance(fact, RunStarted)}  # the words that it answers stand behind it
     cited = {max(one for one in begun if one <= seq + (seq in runs)) for seq in turns if seq in there}
     ends = {turn: next((one for one in begun if one > turn), len(there) + max(there, default=0) + 1) for turn in cited}
-    within = [fact for fact in facts if any(turn <= fact.seq < ends[turn] for turn in cited)]
-    late = [one for one in found if one.kind == "corrected" and one.sure >= SURE]
-    pools = _Pools(within, {one.turn: one.facts[-1] for one in late if one.turn}, begun)
-    return Evidence(
+    last = max(ends.values(), default=0)
+    doubts = sorted((one for one in found if one.kind == "corrected" and one.turn), key=lambda one: one.sure)
+    late = {one.turn: (one.facts[-1], one.sure) for one in doubts}
+    pools = _Pools(begun, late, _redone(facts, begun))
+    for fact in facts:
+        if fact.seq < last:
+            pools.take(fact, cited=any(turn <= fact.seq < ends[turn] for turn in cited))
+    certain = pools.proves(doubted=False)
+    whole = pools.proves(doubted=True) if pools.texts["doubted"] else certain
+    return msgspec.structs.replace(
+        whole,
         session=session,
-        ran=tuple(pools.ran),
-        did="\n".join(pools.texts["ok"]),
-        tried="\n".join((*pools.texts["failed"], *pools.texts["corrected"])),
-        failed="\n".join(pools.texts["environment"]),
-        shown="\n".join(pools.shown),
-        said="\n".join(pools.said),
-        denied="\n".join(pools.denied),
         tools=frozenset(fact.call.name for fact in facts if isinstance(fact, ToolStarted)),
-        remember=pools.remember,
-        outside=tuple(dict.fromkeys((*_outside(facts, max(ends.values(), default=0)), *pools.quoted))),
         missing=tuple(seq for seq in turns if seq not in there),
         signals=tuple(one for one in found if one.turn in cited),
-        doubted=any(one.kind == "corrected" and one.sure < SURE and one.turn in cited for one in found),
+        certain=certain if certain is not whole else None,
     )
 
 
@@ -136,7 +152,7 @@ def clauses(text: str, *, warns: bool = False) -> Iterator[tuple[str, bool]]:
     def back(piece: str) -> str:
         return _MARK.sub(lambda match: kept[int(match[1])] if int(match[1]) < len(kept) else "", piece)
 
-    for piece in _SPLIT.split(_CODE.sub(put, _MARK.sub("", text))):
+    for piece in cue("splits").split(_CODE.sub(put, _MARK.sub("", text))):
         for part, denied in _parts(piece, warns=warns):
             if part.strip():
                 yield back(part), denied
@@ -144,31 +160,72 @@ def clauses(text: str, *, warns: bool = False) -> Iterator[tuple[str, bool]]:
 
 def _parts(piece: str, *, warns: bool) -> Iterator[tuple[str, bool]]:
     """A clause, cut where an order begins and where a denial does."""
-    wrong = warns or _WRONG.search(piece) is not None
-    order = next(
-        (one for one in _DO.finditer(piece) if not _DENIES.search(piece[max(0, one.start() - NEAR) : one.start()])),
-        None,
-    )
+    wrong = warns or cue("wrong").search(piece) is not None
+    order = next(orders(piece), None)
     if wrong and order:
         yield piece[: order.start()], True
-        yield from _parts(piece[order.end() :], warns=False)
+        yield from _parts(piece[order.start() :], warns=False) if order.start() else ((piece, False),)
     elif wrong:
         yield piece, True
     else:
-        at = denial.start() if (denial := _DENIES.search(piece)) else len(piece)
+        at = denial.start() if (denial := cue("denies").search(piece)) else len(piece)
         yield from ((piece[:at], False), (piece[at:], True))
+
+
+def orders(text: str) -> Iterator[re.Match[str]]:
+    """Where the text begins to say what to do; not where it says what not to do."""
+    denies = cue("denies")
+    return (
+        one
+        for one in cue("order").finditer(text)
+        if not denies.search(re.split(r"[.,:;]", text[max(0, one.start() - NEAR) : one.start()])[-1])
+    )
 
 
 def mended(text: str) -> bool:
     """Whether the text says what to do, in code, instead of only what does not work."""
-    orders = (one for one in _DO.finditer(text) if not _DENIES.search(text[max(0, one.start() - NEAR) : one.start()]))
-    return any(re.match(r"[^.;:`]{0,30}`[^`]+`", text[one.end() :]) for one in orders)
+    return any(re.match(r"[^.;:`]{0,30}`[^`]+`", text[one.end() :]) for one in orders(text))
 
 
-def runs_of(command: str) -> tuple[tuple[str, frozenset[str]], ...]:
-    """The programs of a shell text with their options, each long one with its value as well, in their order."""
-    programs = (one for one in plan(command).programs if one.name and one.name not in PREPARING)
-    return tuple((program_verb(one), _options(one.words)) for one in programs)
+def runs_of(command: str, *, how: How = "ok", call: int = 0) -> tuple[Ran, ...]:
+    """The programs of a shell text in their order."""
+    found: list[Ran] = []
+    for one in plan(command).programs:
+        if not one.name or one.name in PREPARING:
+            continue
+        options: set[str] = set()
+        words: list[str] = []
+        pairs: set[str] = set()
+        for at, word in enumerate(one.words):
+            name, given, value = word.partition("=")
+            after = one.words[at + 1] if at + 1 < len(one.words) else ""
+            if not re.match(r"--?[A-Za-z]", word):
+                words.append(word)
+                continue
+            options.add(name)
+            words += [value] if given else []
+            value = value if given else "" if after.startswith("-") else after
+            pairs.update([f"{name} {value}"] if value and UNKNOWN not in value else [])
+        verb = program_verb(one)
+        ran = Ran(verb=verb, name=one.name, options=frozenset(options), words=(*words,), pairs=frozenset(pairs))
+        found.append(msgspec.structs.replace(ran, how=how, call=call))
+    return tuple(found)
+
+
+def quoted(text: str) -> tuple[str, str]:
+    """A person's own words in a message, and what they quote of others: cited lines, a mail, what somebody wrote."""
+    theirs = _CITED.findall(text)
+    text = _CITED.sub("", text)
+    if mail := cue("forwarded").search(text):
+        theirs.append(text[mail.start() :])
+        text = text[: mail.start()]
+    at = 0
+    while says := cue("attributes").search(text, at):
+        at = says.end()
+        if (what := _QUOTATION.match(text, at)) and (what[1] or ":" in says[0] or "\uff1a" in says[0]):
+            theirs.append(what[1] or what[2])
+            text = text[:at] + text[what.end() :]
+    return text, "\n".join(theirs)
 
 
 def _masked(command: str) -> bool:
@@ -179,101 +236,182 @@ def _masked(command: str) -> bool:
     )
 
 
-def _options(words: Sequence[str]) -> frozenset[str]:
-    found: set[str] = set()
-    for at, word in enumerate(words):
-        name, given, value = word.partition("=")
-        if not re.match(r"--?[A-Za-z]", word):
+def _fetched(command: str) -> Iterator[str]:
+    """The names of files and folders that a shell text brings from a network."""
+    for one in plan(command).programs:
+        named = [one.words[at + 1] for at, word in enumerate(one.words[:-1]) if word in ("-o", "-O", "--output")]
+        if "clone" in one.words:
+            named = one.words[-1:]
+        elif one.name not in ("curl", "wget") or not brings(command):
             continue
-        found.add(name)
-        after = words[at + 1] if at + 1 < len(words) else ""
-        value = value if given else after if word.startswith("--") and not after.startswith("-") else ""
-        if value and UNKNOWN not in value and " " not in value and len(value) <= 80:  # noqa: PLR2004
-            found.add(f"{name} {value}")
-    return frozenset(found)
+        yield from (PurePosixPath(word).name.removesuffix(".git") for word in named)
 
 
 class _Pools:
-    """The facts of the cited turns, sorted by what they prove."""
+    """The facts of a session, sorted by what they prove in the cited turns."""
 
-    def __init__(self, facts: Iterable[Fact], corrected: dict[int, int], begun: Sequence[int]) -> None:
-        self.texts: dict[How, list[str]] = {"ok": [], "failed": [], "corrected": [], "environment": []}
-        self.ran: list[Ran] = []
-        self.shown: list[str] = []
-        self.said: list[str] = []
-        self.denied: list[str] = []
-        self.quoted: list[str] = []
-        self.remember = False
-        self._corrected, self._begun = corrected, begun
+    def __init__(self, begun: Sequence[int], late: dict[int, tuple[int, float]], redone: Collection[int]) -> None:
+        self.texts: dict[How, list[str]] = {how: [] for how in ("ok", "failed", "corrected", "doubted", "environment")}
+        self._ran: list[Ran] = []
+        self._commands: list[str] = []
+        self._shown: list[str] = []
+        self._wrong: list[str] = []
+        self._said: list[str] = []
+        self._denied: list[str] = []
+        self._remember = False
+        self._outside: dict[str, None] = {}
+        self._foreign: list[Outside] = []
+        self._own: list[str] = []
+        self._words: list[str] = []
+        self._length = 0
+        self._brought: set[str] = set()
+        self._before = ("", "")
+        self._late, self._begun, self._redone = late, begun, redone
         self._open: dict[str, ToolCall] = {}
-        for fact in facts:
-            match fact:
-                case Said() | Steered():
-                    self._hear(fact.message)
-                case ToolStarted():
-                    self._open[fact.call.id] = fact.call
-                case ToolEnded() if call := self._open.pop(fact.result.call, None):
-                    self._end(fact, call)
-                case _:
-                    pass
 
-    def _hear(self, message: Message) -> None:
-        text = spoken(message)
-        if text is None:
-            return
-        if _QUOTED.search(text):
-            self.quoted.append("what the person quoted")
-        own = _QUOTED.sub("", text)
-        self.remember |= correction(own, "").remember
-        for clause, denied in clauses(own):
-            (self.denied if denied else self.said).append(clause)
+    def take(self, fact: Fact, *, cited: bool) -> None:
+        """Take in the next fact; what is not cited proves nothing, but what came from outside in it is known."""
+        match fact:
+            case Said() | Steered():
+                self._hear(fact.message, cited=cited)
+            case Compacted() if cited:
+                self._outside |= dict.fromkeys(sources(fact.messages))
+            case ToolStarted():
+                self._open[fact.call.id] = fact.call
+            case ToolEnded() if call := self._open.pop(fact.result.call, None):
+                self._end(fact, call, cited=cited)
+            case _:
+                pass
 
-    def _end(self, fact: ToolEnded, call: ToolCall) -> None:
-        if call.name in REFLECTING:
+    def proves(self, *, doubted: bool) -> Evidence:
+        """What is known now; what a person may have corrected counts as having worked, or as having failed."""
+        texts, other = self.texts, self.texts["doubted"]
+        ran = (
+            msgspec.structs.replace(one, how="ok" if doubted else "corrected") if one.how == "doubted" else one
+            for one in self._ran
+        )
+        return Evidence(
+            ran=tuple(ran),
+            did="\n".join((*texts["ok"], *(other if doubted else ()))),
+            shell="\n".join(self._commands),
+            cured=_cured(self._ran),
+            tried="\n".join((*texts["failed"], *texts["corrected"], *(() if doubted else other))),
+            failed="\n".join(texts["environment"]),
+            shown="\n".join(self._shown),
+            wrong="\n".join(self._wrong),
+            said="\n".join(self._said),
+            denied="\n".join(self._denied),
+            remember=self._remember,
+            outside=tuple(self._outside),
+            foreign=tuple(self._foreign),
+            own="\n".join(self._own),
+            words="\n".join(self._words),
+        )
+
+    def _strange(self, name: str, text: str, *, cited: bool) -> None:
+        self._foreign.append(Outside(name=name, text=text, at=self._length))
+        self._outside |= {name: None} if cited else {}
+
+    def _hear(self, message: Message, *, cited: bool) -> None:
+        imported = message.by is not None and message.by.kind == "import"
+        for part in message.parts:
+            taint = getattr(part, "taint", "none")
+            if imported or taint in UNTRUSTED:
+                text = part.text if isinstance(part, Text) else ""
+                self._strange("an import" if imported or taint == "import" else "the web", text, cited=cited)
+        if (text := spoken(message)) is None:
             return
+        own, theirs = quoted(text)
+        if theirs.strip():
+            self._strange("what the person quoted", theirs, cited=cited)
+        self._words.append(own)
+        if cited:
+            self._remember |= correction(own, "").remember
+            for clause, denied in clauses(own):
+                (self._denied if denied else self._said).append(clause)
+
+    def _end(self, fact: ToolEnded, call: ToolCall, *, cited: bool) -> None:
         given = _strings(call.arguments)
         command = given.get("command", "") if call.name == SHELL else ""
-        how = self._how(fact, result_of(fact, command))
-        if how is None:
+        text, back = "\n".join(given.values()), "\n".join(_strings(fact.result.content).values())
+        self._brought.update(name for name in _fetched(command) if len(name) > 1)
+        fetched = any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", text) for one in self._brought)
+        strange = fact.result.taint in UNTRUSTED or call.name.startswith(MCP)
+        if strange or fetched:
+            self._strange(fact.result.name or call.name, back or fact.result.content, cited=cited)
+        if call.name in REFLECTING:
             return
-        back = "\n".join(_strings(fact.result.content).values())
-        if how == "ok" and command and _masked(command) and _COMPLAINS.search(back):
-            how = "failed"
-        self.texts[how].append("\n".join((call.name, *given.values())))
-        self.ran += (
-            (Ran(verb=verb, options=options, how=how, call=fact.seq) for verb, options in runs_of(command))
-            if command
-            else ()
-        )
-        if how == "ok" and fact.result.taint not in UNTRUSTED:
-            self.shown.append(back)
+        self._own.append(text)
+        self._length += len(text) + 1
+        how = self._how(fact, command, back)
+        if how is None or not cited:
+            return
+        if how == "ok" and self._before == (command, "failed") and command:
+            self._pass(command)
+        self._before = (command, how)
+        self.texts[how].append("\n".join((call.name, text)))
+        self._ran += runs_of(command, how=how, call=fact.seq) if command else ()
+        self._commands += [command] if how == "ok" else []
+        if not (strange or fetched):
+            (self._shown if how in ("ok", "doubted") else self._wrong).append(back)
 
-    def _how(self, fact: ToolEnded, result: Result) -> How | None:
+    def _how(self, fact: ToolEnded, command: str, back: str) -> How | None:
+        result = result_of(fact, command)
         if result.status == "none":
             return None
         if result.status == "failed":
             return "environment" if result.cause else "failed"
+        if command and _masked(command) and cue("complains").search(back):
+            return "failed"
         turn = max(one for one in self._begun if one <= fact.seq)
-        return "corrected" if fact.seq < self._corrected.get(turn, 0) else "ok"
+        seq, sure = self._late.get(turn, (0, 0.0))
+        again = fact.seq in self._redone
+        if fact.seq < seq:
+            return "corrected" if sure >= SURE or again else "doubted"
+        return "doubted" if again or (command and result.status == "ok" and _SAYS_SO.search(back)) else "ok"
+
+    def _pass(self, command: str) -> None:
+        """What worked when it was just tried again had failed for no reason of its own."""
+        again = [at for at, text in enumerate(self.texts["failed"]) if text.partition("\n")[2] == command]
+        self.texts["environment"] += [self.texts["failed"].pop(at) for at in again[-1:]]
+        call = max((one.call for one in self._ran), default=0)
+        self._ran = [msgspec.structs.replace(one, how="environment") if one.call == call else one for one in self._ran]
 
 
-def _outside(facts: Iterable[Fact], end: int) -> Iterator[str]:
-    """Where the texts from outside came from that were in view at the end of the turns."""
-    seen: dict[str, None] = {}
+def _redone(facts: Iterable[Fact], begun: Sequence[int]) -> set[int]:
+    """The calls that worked and that were made again in the next turn almost the same: the person wanted it otherwise, maybe."""
+    found: set[int] = set()
+    asked: dict[str, str] = {}
+    before: list[tuple[int, Ran]] = []
+    now: list[tuple[int, Ran]] = []
     for fact in facts:
-        if fact.seq >= end:
-            break
-        match fact:
-            case Compacted():
-                seen = dict.fromkeys(one for one in (*sources(fact.messages), *(seen if fact.since else ())))
-            case Said() | Steered():
-                imported = fact.message.by is not None and fact.message.by.kind == "import"
-                seen |= dict.fromkeys((*sources((fact.message,)), *(("an import",) if imported else ())))
-            case ToolEnded() if fact.result.taint in UNTRUSTED or fact.result.name.startswith(MCP):
-                seen[fact.result.name or "the web"] = None
-            case _:
-                pass
-    yield from seen
+        if fact.seq in begun:
+            before, now = now or before, []
+        elif isinstance(fact, ToolStarted) and fact.call.name == SHELL:
+            asked[fact.call.id] = _strings(fact.call.arguments).get("command", "")
+        elif isinstance(fact, ToolEnded) and (command := asked.pop(fact.result.call, "")):
+            if result_of(fact, command).status != "ok":
+                continue
+            for ran in runs_of(command):
+                now.append((fact.seq, ran))
+                found.update(seq for seq, old in before if _almost(old, ran))
+    return found
+
+
+def _almost(old: Ran, new: Ran) -> bool:
+    """Whether one command is another one with a word or an option changed."""
+    changed = (old.items - new.items, new.items - old.items)
+    return old.verb == new.verb and all(0 < len(one) <= ALMOST for one in changed)
+
+
+def _cured(ran: Sequence[Ran]) -> bool:
+    """Whether what had failed worked after something else was done, or when it was done in another way; not by itself."""
+    for at, bad in enumerate(ran):
+        for behind, good in enumerate(ran[at + 1 :] if bad.how in ("failed", "environment") else ()):
+            between = any(one.how == "ok" and one.verb != bad.verb for one in ran[at + 1 : at + 1 + behind])
+            if good.how == "ok" and good.verb == bad.verb and (between or good.items != bad.items):
+                return True
+    return False
 
 
 def _strings(arguments: str) -> dict[str, str]:

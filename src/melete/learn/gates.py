@@ -6,20 +6,23 @@ the cited turns prove is read once (`gate_evidence`); how commands are found in 
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Final, Literal
 
 from msgspec import Struct
 
+from melete.core.event import Fact
 from melete.core.ports import Applied
 from melete.core.skill import MAIN
-from melete.learn.gate_claims import Claim, Line, added_lines, claims, unwanted
-from melete.learn.gate_evidence import Evidence
+from melete.learn.gate_claims import Claim, Line, added_lines, claims, foreign, items, mentions, unwanted
+from melete.learn.gate_evidence import Evidence, cue, evidence
 from melete.learn.verbs import taught
 from melete.security import skillscan, threats
 from melete.security.redact import without_shapes
 from melete.security.words import names
 
 Gate = Literal["form", "grounding", "safety", "ownership", "duplicates"]
+Class = Literal["fact", "typo", "pitfall", "skill", "guidance"]
 Files = Mapping[str, str]
 LONGEST: Final = 15_000
 """Characters of a text that the reviewer may write."""
@@ -31,20 +34,29 @@ ALIKE: Final = 0.5
 """The share of shingles from which two texts say the same."""
 ALIKE_COMMANDS: Final = 0.35
 """The same where they teach the same commands."""
+WITHIN: Final = 0.1
+"""The same where the other teaches all of its commands."""
+SAME: Final = 0.66
+"""The share of telling words from which two entries without commands say the same."""
 SHINGLE: Final = 3
 SUPPORT: Final = 0.25
-"""The share of an entry's words that the cited turns have to hold."""
+SUPPORT_ENTRY: Final = 0.5
+"""The shares of the words of a skill's prose, and of an entry of memory, that the cited turns have to hold."""
+PUT_RIGHT: Final = 0.85
+"""How alike two lines are of which one only puts the other right."""
+FEW: Final = 3
+"""Turns that something may be in and still tell which of them a lesson comes from."""
 SHOWN: Final = 8
 UNRUN: Final = "is code that no call of the cited turns wrote or ran"
 PROSE: Final = (".md", ".txt")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _HAN: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
-_PLAIN: Final = names(
-    "the and that this with when from user users person prefer prefers should always never must have been will into their them they"
-    " then than what which where while about uses using used want wants likes does make says said also only each before after"
-    " project projects memory skill steps check note"
+_FIELD: Final = re.compile(r"^\s*(?:- )?([A-Za-z_][\w-]*):", re.MULTILINE)
+_CAPITAL: Final = re.compile(r"(?<![.:!?] )(?<=[\w,] )\b[A-Z]\w+")
+FIELDS: Final = names(
+    "name description version license author category tags related_skills related metadata melete hermes compatibility trigger"
 )
-"""Words that say nothing about where a text comes from."""
+"""What a lesson may say about itself in its front matter; what gives rights or asks for settings is a person's to write."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -108,7 +120,10 @@ def form(
         return _refused("form", "too_many", f"{A_DAY} new skills were made today; it may be proposed again tomorrow")
     if proposal.new and MAIN not in proposal.after:
         return _refused("form", "no_main", f"a new skill needs a {MAIN}")
-    if MAIN in proposal.after and (why := strict(proposal.after[MAIN], proposal.name)):
+    text, old = proposal.after.get(MAIN, ""), proposal.before.get(MAIN, "")
+    more = {*_FIELD.findall(_front(text))} - {*_FIELD.findall(_front(old))} - FIELDS
+    why = f"{min(more)} in its front matter is for a person to write" if more else ""
+    if why := why or (strict(text, proposal.name) if MAIN in proposal.after else ""):
         return _refused("form", "front_matter", why)
     return Verdict(gate="form")
 
@@ -127,15 +142,16 @@ def grounding(proposal: Proposal, known: Evidence) -> Verdict:
     did = _flat(known.did)
     unrun = [_unrun(path) for path in changed if _flat(proposal.after[path]) not in did]
     prose = [line for line in lines if line.path not in code]
-    found = claims(prose, known, proposal.before, proposal.after)
+    free = (*proposal.after, proposal.name)
+    found = claims(prose, known.certain or known, proposal.before, free)
     if wrong := [*unrun, *(one for one in found if one.why)]:
+        if known.certain and not unrun and not any(one.why for one in claims(prose, known, proposal.before, free)):
+            return _asks("grounding", "doubted", "the person may have corrected one of the turns that it cites")
         return _ungrounded(wrong)
-    if known.doubted:
-        return _asks("grounding", "doubted", "the person may have corrected one of the turns that it cites")
     proven = {one.line for one in found}
-    if proposal.kind == "skill" and proven:
+    if class_of(proposal) == "typo" or (proposal.kind == "skill" and proven):
         return Verdict(gate="grounding")
-    return _supported(proposal, [line for line in lines if line.text not in proven], known)
+    return _supported(proposal, [line for line in prose if line.text not in proven], known, proven=bool(proven))
 
 
 def safety(
@@ -149,11 +165,13 @@ def safety(
     """Gate 2: no secret, no order to its reader, nothing that does harm in the new lines; text from outside needs a person."""
     lines = [line.text for line in added_lines(proposal.before, proposal.after)]
     text = "\n".join(lines)
-    if redact(text) != text or redact(proposal.name) != proposal.name:
+    if redact(text) != text or redact(proposal.name) != proposal.name or any(map(_secret, lines)):
         held = tuple(redact(line) for line in lines if redact(line) != line)
         return _refused("safety", "secret", "it holds what looks like a secret; say where it is kept instead", held)
     if found := steers(text):
         return _refused("safety", "injection", f"it {found[0].reason}", (found[0].text,))
+    if own := [line for line in lines if cue("consent").search(line)]:
+        return _refused("safety", "consent", "it changes what the agent may do or must tell", tuple(own[:SHOWN]))
     old = {(one.rule, one.text) for one in scan(_bytes(proposal.before)).findings}
     files = _bytes(proposal.after) if proposal.kind == "skill" else {MAIN: text.encode()}
     report = scan(files)
@@ -162,8 +180,9 @@ def safety(
         return _refused(
             "safety", grave[0].rule, f"the scan finds: {grave[0].reason}", tuple(one.text for one in grave[:SHOWN])
         )
-    if known.outside:
-        return _asks("safety", "taint", f"text from outside was in view ({', '.join(known.outside[:3])})")
+    held, where = foreign(added_lines(proposal.before, proposal.after), known, proposal.before)
+    if names_ := dict.fromkeys((*known.outside, *where)):
+        return _asks("safety", "taint", f"it comes from outside ({', '.join([*names_][:3])})", held[:SHOWN])
     return Verdict(gate="safety")
 
 
@@ -202,6 +221,57 @@ def duplicates(proposal: Proposal, neighbours: Iterable[Neighbour]) -> Verdict:
     return _refused("duplicates", "duplicate", f"{nearest[1]} says nearly the same: patch it instead")
 
 
+def added(proposal: Proposal) -> tuple[str, ...]:
+    """The lines that a lesson brings, for `cite`; the name of a new skill is one of them."""
+    named = (proposal.name,) if proposal.new and proposal.kind == "skill" else ()
+    return (*named, *(line.text for line in added_lines(proposal.before, proposal.after)))
+
+
+def cite(texts: Iterable[str], facts: Sequence[Fact], turns: Sequence[int]) -> tuple[int, ...]:
+    """Those of the turns that support these new lines: where their commands and names were run or said, else their words.
+
+    A turn is cited by any fact in it. What is in most of them tells nothing; all of them where nothing can be told apart.
+    """
+    text = "\n".join(texts)
+    held = {turn: evidence(facts, (turn,)) for turn in turns}
+    lines = [Line(text=line, path=MAIN) for line in text.splitlines()]
+    words = {turn: _stems(known.all) for turn, known in held.items()}
+    ways: tuple[list[set[int]], ...] = (
+        [{turn for turn, known in held.items() if mentions(known, item)} for item in items(lines)],
+        [{turn for turn, there in words.items() if stem in there} for stem in _stems(text)],
+    )
+    for where in ways:
+        telling = [one for one in where if one and len(one) <= max(FEW, len(held) // 2)] or [
+            one for one in where if one
+        ]
+        if cited := set[int]().union(*telling):
+            return tuple(turn for turn in turns if turn in cited)
+    return tuple(turns)
+
+
+def class_of(proposal: Proposal) -> Class:
+    """What kind of edit a lesson is: a fact of memory, a new skill, of a patch a typo, pitfalls or other guidance."""
+    if proposal.kind == "memory":
+        return "fact"
+    if proposal.new:
+        return "skill"
+    lines = added_lines(proposal.before, proposal.after)
+    gone = added_lines(proposal.after, proposal.before)
+    if (
+        lines
+        and len(lines) == len(gone)
+        and all(_typo(new.text, old.text) for new, old in zip(lines, gone, strict=True))
+    ):
+        return "typo"
+    warns = lines and all(line.warns or line.head for line in lines) and not gone
+    return "pitfall" if warns else "guidance"
+
+
+def _typo(new: str, old: str) -> bool:
+    """Whether a line was only put right: almost the same, and with the same commands."""
+    return taught(new) == taught(old) and SequenceMatcher(None, new, old).ratio() >= PUT_RIGHT
+
+
 def outcome(verdicts: Iterable[Verdict]) -> Literal["trial", "inbox", "refused"]:
     """What becomes of a lesson after its gates."""
     all_of = list(verdicts)
@@ -218,14 +288,18 @@ def similarity(one: str, other: str) -> float:
 
 def _alike(text: str, other: Neighbour) -> float:
     """How far beyond the line two texts are: 1 and more is a duplicate. What teaches other commands is something else."""
-    mine, theirs = _verbs(text), _verbs(other.text)
-    if mine and theirs and mine.isdisjoint(theirs):
+    mine, theirs = taught(text), taught(other.text)
+    if mine and theirs and _verbs(mine).isdisjoint(_verbs(theirs)):
         return 0.0
-    return similarity(text, f"{other.about}\n{other.text}") / (ALIKE_COMMANDS if mine and mine == theirs else ALIKE)
+    shared = similarity(text, f"{other.about}\n{other.text}")
+    inside = len(mine) > 1 and mine <= theirs and shared >= WITHIN
+    stems, there = _stems(text), _stems(other.text)
+    same = not mine and min(len(stems), len(there)) > 1 and len(stems & there) >= SAME * min(len(stems), len(there))
+    return 1.0 if inside or same else shared / (ALIKE_COMMANDS if mine and _verbs(mine) == _verbs(theirs) else ALIKE)
 
 
-def _verbs(text: str) -> frozenset[str]:
-    return frozenset(one for one in taught(text) if not re.search(r" --?\w[\w-]*$", one))
+def _verbs(tokens: frozenset[str]) -> frozenset[str]:
+    return frozenset(one for one in tokens if not re.search(r" --?\w[\w-]*$", one))
 
 
 def _shingles(text: str) -> set[tuple[str, ...]]:
@@ -234,25 +308,44 @@ def _shingles(text: str) -> set[tuple[str, ...]]:
     return {tuple(found[at : at + size]) for at in range(len(found) - size + 1)}
 
 
-def _supported(proposal: Proposal, lines: Collection[Line], known: Evidence) -> Verdict:
-    """Whether the words of the new lines come from the cited turns at all; if not, a person has to say so."""
-    there = _stems(
-        "\n".join((known.said, known.denied, known.did, known.tried, known.shown, *proposal.before.values()))
-    )
-    whole = [[line.text for line in lines]]
-    judged = [[line.text] for line in lines] if proposal.kind == "memory" else whole
-    for texts in judged:
+def _supported(proposal: Proposal, lines: Collection[Line], known: Evidence, *, proven: bool) -> Verdict:
+    """Whether the words of lines that prove nothing come from the cited turns at all; if not, a person has to say so."""
+    memory, there = proposal.kind == "memory", _stems("\n".join((known.all, *proposal.before.values())))
+    said = _stems("\n".join((known.said, known.denied)))
+    for texts in (
+        [[line.text] for line in lines] if memory else [[line.text for line in lines if not (proven and line.head)]]
+    ):
         own = _stems("\n".join(texts))
-        if own and len(own & there) < SUPPORT * len(own):
+        least = SUPPORT if not memory else SUPPORT_ENTRY
+        from_person = len(own & said) >= SUPPORT * len(own)
+        strange = memory and any(_stems(one) - there for one in _CAPITAL.findall(texts[0]))
+        if own and (len(own & there) < least * len(own) or (memory and not (from_person or proven)) or strange):
             return _asks(
                 "grounding", "unsupported", "little of what it says is in the turns that it cites", tuple(texts[:SHOWN])
             )
     return Verdict(gate="grounding")
 
 
+def _secret(line: str) -> bool:
+    """Whether a line gives away a value that its words call secret."""
+    found = (next(filter(None, one.groupdict().values()), "") for one in cue("secret").finditer(line))
+    return any(
+        len(set(value)) > FEW
+        and not re.match(r"[~/.$<{\[]|https?:", value)
+        and re.search(r"\d|[^\w.,:;!?()-]|[a-z][A-Z]", value.rstrip(".,;:!?)*"))
+        for value in found
+    )
+
+
+def _front(text: str) -> str:
+    parts = text.split("\n---", 1)
+    return parts[0] if text.startswith("---") and len(parts) > 1 else ""
+
+
 def _stems(text: str) -> set[str]:
     folded = text.casefold()
-    return {word[:5] for word in _WORD.findall(folded) if word not in _PLAIN} | set(_HAN.findall(folded))
+    plain = cue("plain")
+    return {word[:5] for word in _WORD.findall(folded) if not plain.fullmatch(word)} | set(_HAN.findall(folded))
 
 
 def _unrun(path: str) -> Claim:

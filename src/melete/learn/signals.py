@@ -45,7 +45,7 @@ LONG: Final = 6
 FOLLOWED: Final = 0.3
 """The share of a skill's commands and options that was used, from which it gets credit and blame."""
 FEEDBACK: Final = "feedback:"
-"""How the `about` of a notice begins that holds a person's verdict: `feedback:good`, `feedback:bad`."""
+"""How the `about` of a notice begins that holds a person's verdict: `feedback:good`, `feedback:bad`, `feedback:undone`."""
 MOST: Final = 40
 """Failures and skills that are remembered at once, and facts of one of them."""
 MOST_CALLS: Final = 200
@@ -215,7 +215,9 @@ class Signals:
         facts = (*(call.seq for call in self.state.calls[-RETRIES:]), fact.seq)
         if fact.about == f"{FEEDBACK}good":
             return (self._signal("positive", facts, "the person called it good", verb=self._verb()),)
-        told = self._signal("corrected", facts, "the person called it bad", verb=self._verb())
+        what = "the person took it back" if fact.about == f"{FEEDBACK}undone" else "the person called it bad"
+        why = f": {_line(fact.text)}" if fact.about == f"{FEEDBACK}bad" and fact.text not in ("", "bad") else ""
+        told = self._signal("corrected", facts, what + why, verb=self._verb())
         return (told, *self._blame(fact.seq, self._in_use()))
 
     def _verb(self) -> str:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from melete.security.plan import plan
@@ -42,6 +43,7 @@ _SUBCOMMAND: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_:][a-z0-9]+)*")
 _SCRIPT: Final = re.compile(r"[\w./@+-]*\w\.\w{1,4}")
 _FENCE: Final = re.compile(r"^ {0,3}```[^\n]*\n(.*?)^ {0,3}```", re.DOTALL | re.MULTILINE)
 _INLINE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
+_OPTION: Final = re.compile(r"(?<!\S)(--?[A-Za-z][\w-]*)(?:[= ]([a-z]+)(?![^\s.,;:)\"']))?(?![\w/-])")
 _PROMPT: Final = re.compile(r"^\s*(?:[$>%]\s+)?")
 _COMMAND: Final = re.compile(r"[A-Za-z][\w./+-]*\s+\S")
 
@@ -74,6 +76,26 @@ def taught(text: str) -> frozenset[str]:
     for line in list(_lines(text))[:MOST_LINES]:
         found |= tokens(line)
     return frozenset(found)
+
+
+def ways(text: str) -> dict[str, dict[str, str]]:
+    """Each verb that the commands of a Markdown text show, with the ways in which it is called there and a line for each.
+
+    A way are the options of a call, with the values that are plain words; several calls in a line are a way of their own.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for line in islice(_lines(text), MOST_LINES):
+        said: dict[str, list[str]] = {}
+        for program in working(plan(line).programs):
+            said.setdefault(program_verb(program), []).append(way(" ".join(program.words)))
+        for verb, several in said.items():
+            found.setdefault(verb, {}).update(dict.fromkeys((*several, "; ".join(several)), line.strip()))
+    return found
+
+
+def way(words: str) -> str:
+    """The options among words, in one order, with the values that are plain words."""
+    return " ".join(sorted(" ".join(one).strip() for one in _OPTION.findall(words)))
 
 
 def _lines(text: str) -> Iterator[str]:

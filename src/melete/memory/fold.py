@@ -190,6 +190,12 @@ class Books:
         """A file as the ledger knows it."""
         return self._fold.books.get(key, EMPTY)
 
+    def whose(self) -> Iterator[tuple[Target, str]]:
+        """The files that the ledger knows: what each is about, and whose it is."""
+        for key in self._fold.books:
+            target, _, who = key.partition(":")
+            yield "user" if target == "user" else "memory", who
+
     @property
     def judged(self) -> dict[str, str]:
         """What was found in the texts of versions, by what it was looked for; empty where nothing was."""

@@ -1,6 +1,6 @@
 """The notes of a home, as everybody else sees them: read, changed, looked back at, and brought back. Part of the memory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -8,7 +8,18 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs, to_builtins
 
-from melete.core.memory import WITHHELD, MemoryEntry, MemoryProblem, MemoryProposal, Noted, Noting, Past, Target
+from melete.core.memory import (
+    KEPT,
+    WITHHELD,
+    MemoryEntry,
+    MemoryProblem,
+    MemoryProposal,
+    Noted,
+    Noting,
+    Operation,
+    Past,
+    Target,
+)
 from melete.core.ports import Clock, Ledger
 from melete.core.tool import ToolError
 from melete.memory import past
@@ -18,7 +29,7 @@ from melete.memory.keeping import Keeping, Sheet, State
 from melete.memory.marks import doubted
 from melete.memory.plan import Plan, Unclear, excerpt, folded, formed, planned, rows
 from melete.memory.rules import Judge, Rules, length, receipts, too_long
-from melete.memory.snapshot import NAMES, shown, withheld
+from melete.memory.snapshot import NAMES, fitting, shown, withheld
 
 __all__ = ["Notes", "Rules"]
 
@@ -55,16 +66,22 @@ class Notes:
 
     async def snapshot(self, who: str = "") -> str:
         """The text for the system prompt; empty where nothing is remembered."""
-        parts: list[str] = []
+        return (await self.pictured(who))[0]
+
+    async def pictured(self, who: str = "") -> tuple[str, Sequence[MemoryEntry]]:
+        """The text for the system prompt, and the entries that can be read in it."""
+        parts, seen = list[str](), list[MemoryEntry]()
         for target in TARGETS if self._rules.user else TARGETS[:1]:
             try:
                 entries = await self._doubted(target, who)
             except UnusableError as error:
                 parts.append(f"{NAMES[target][1]} cannot be used now: {error.what}")
                 continue
-            parts.append(shown(target, entries, limit=self._rules.limit(target)))
+            limit = self._rules.limit(target)
+            parts.append(shown(target, entries, limit=limit))
+            seen += (one for one in fitting(entries, limit=limit) if not withheld(one))
         await self._keeping.keep()
-        return "\n\n".join(part for part in parts if part)
+        return "\n\n".join(part for part in parts if part), seen
 
     async def entries(self, who: str = "", target: Target | None = None) -> Sequence[MemoryEntry]:
         """What is in the files now, in their order, with what is known about each; a file that cannot be used has none."""
@@ -289,14 +306,25 @@ class Notes:
         """
         await self.entries(who)
         known = self._steps(*TARGETS, who=who)
-        noted: set[Target] = {step.changed.target for step in known if session and step.changed.session == session}
-        touched: list[Target] = [target for target in TARGETS if target in noted]
-        if not touched:
+        numbers = {step.changed.number for step in known if session and step.changed.session == session}
+        if not numbers:
             raise ToolError(f"nothing was noted in a session {session!r}")
-        why, done = f"forgetting the session {session}", list[Noted]()
-        for act in (False,) if dry else (False, True):  # both files, or none
+        return await self.take_back(numbers, who, why=f"forgetting the session {session}", dry=dry)
+
+    async def take_back(self, changes: Collection[int], who: str = "", *, why: str, dry: bool = False) -> Noted:
+        """Undo the changes of these numbers, in both files or in none; `dry` only tells.
+
+        What a person has changed since stays: what is left to do there is in `left`, by file.
+        """
+        await self.entries(who)
+        known = self._steps(*TARGETS, who=who)
+        touched: list[Target] = [
+            target for target in TARGETS if any(_among(step.changed, target, changes) for step in known)
+        ]
+        done = list[Noted]()
+        for act in (False,) if dry else (False, True):
             done = [
-                await self._undo(target, who, lambda one: one.session == session, why, act=act) for target in touched
+                await self._undo(target, who, lambda one: one.number in changes, why, act=act) for target in touched
             ]
             if not all(one.ok for one in done):
                 break
@@ -305,26 +333,33 @@ class Notes:
             reason="; ".join(one.reason for one in done if one.reason),
             entries=tuple(entry for one in done for entry in one.entries),
             receipts=tuple(line for one in done for line in one.receipts),
+            left=tuple(change for one in done for change in one.left),
         )
 
     async def _undo(
         self, target: Target, who: str, wanted: Callable[[Changed], bool], why: str, *, act: bool = True
     ) -> Noted:
-        kept: list[str] = []
+        said: list[str] = []
+        left: list[Operation] = []
 
         def plan(state: State) -> tuple[Plan, Sequence[Row]]:
             found = past.undone(self._steps(target, who=who), wanted, state.entries)
-            kept.extend(
-                f"[{entry.id}] stays, a person has changed it since, or another says the same: {excerpt(entry.text)}"
-                for entry in found.kept
-            )
+            said.extend(f"[{entry.id}] {KEPT}, or another says the same: {excerpt(entry.text)}" for entry in found.kept)
+            left.extend(found.left)
+            here = {entry.id for entry in state.entries}
+            said.extend(f"[{one.id}] is back: {excerpt(one.text)}" for one in found.back.values() if one.id not in here)
             made = _with(state, found.back)
             made = Plan(entries=tuple(entry for entry in made.entries if entry.id not in found.away))
             away = [Row(entry=name, did="forgotten") for name in sorted(found.away)]
             return made, [*away, *map(_back, found.back.values())]
 
         noted = await self._change(_by_person(target, who, why), plan, act=act)
-        return structs.replace(noted, receipts=(*noted.receipts, *kept))
+        change = Noting(target=target, operations=tuple(left), who=who, author="user", reason=why)
+        return structs.replace(noted, receipts=(*noted.receipts, *said), left=(change,) if left else ())
+
+
+def _among(changed: Changed, target: Target, numbers: Collection[int]) -> bool:
+    return changed.target == target and changed.number in numbers
 
 
 def unsaid(told: T) -> T:

@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from melete.core.memory import MemoryEntry, Past
+from melete.core.memory import Action, MemoryEntry, Operation, Past
 from melete.core.tool import ToolError
 from melete.memory.fold import EMPTY, Book, Changed, Row, after, read_changes
 from melete.memory.plan import excerpt, folded
@@ -65,11 +65,15 @@ def of_version(known: Sequence[Step], version: str) -> MemoryEntry:
 
 
 class Undone(Struct, kw_only=True):
-    """What it takes to undo changes of one file: `back` holds what comes back, `away` what goes, `kept` what stays."""
+    """What it takes to undo changes of one file: `back` holds what comes back, `away` what goes, `kept` what stays.
+
+    `left` are the steps that would undo as well what a person has changed since.
+    """
 
     back: dict[str, MemoryEntry] = {}
     away: set[str] = set()
     kept: list[MemoryEntry] = []
+    left: list[Operation] = []
 
 
 def undone(known: Sequence[Step], wanted: Callable[[Changed], bool], now: Sequence[MemoryEntry]) -> Undone:
@@ -85,6 +89,7 @@ def undone(known: Sequence[Step], wanted: Callable[[Changed], bool], now: Sequen
         later = [step for step in known[at:] if step.row.entry == name and not wanted(step.changed)]
         if any(step.changed.author == "user" and step.row.did != "confirmed" for step in later):
             found.kept += [entry] if entry else []
+            found.left += [_left(entry, old)] if entry and not (old and old.text == entry.text) else []
         elif old is None:
             found.away |= {name} & here.keys()
         elif entry is None or entry.text != old.text:
@@ -94,3 +99,8 @@ def undone(known: Sequence[Step], wanted: Callable[[Changed], bool], now: Sequen
         del found.back[name]
         found.kept += [here[name]] if name in here else []
     return found
+
+
+def _left(entry: MemoryEntry, old: MemoryEntry | None) -> Operation:
+    action: Action = "replace" if old else "remove"
+    return Operation(action=action, old_text=entry.id, content=old.text if old else "", until=old.until if old else "")

@@ -26,17 +26,23 @@ def shown(target: Target, entries: Sequence[MemoryEntry], *, limit: int) -> str:
     used = len(joined([entry.text for entry in entries]))
     if not used:
         return ""
-    rows: list[str] = []
-    room = limit
-    for entry in entries:
-        room -= len(entry.text)
-        if room < 0 and rows:
-            rows.append(f"[{len(entries) - len(rows)} more do not fit into what is shown: merge or remove some]")
-            break
-        rows.append(_row(entry, limit))
+    fit = fitting(entries, limit=limit)
+    rows = [_row(entry, limit) for entry in fit]
+    if more := len(entries) - len(fit):
+        rows.append(f"[{more} more do not fit into what is shown: merge or remove some]")
     what, name = NAMES[target]
     head = f"{what} ({name}, target {target}, {used:,} of {limit:,} characters used; {MARK} parts entries)"
     return f"{head}\n" + f"\n{MARK}\n".join(rows)
+
+
+def fitting(entries: Sequence[MemoryEntry], *, limit: int) -> Sequence[MemoryEntry]:
+    """The first entries of a file, as many as are shown."""
+    room = limit
+    for number, entry in enumerate(entries):
+        room -= len(entry.text)
+        if room < 0 and number:
+            return entries[:number]
+    return entries
 
 
 def _row(entry: MemoryEntry, limit: int) -> str:

@@ -5,7 +5,7 @@ The same library, place and budget give the same bytes. Words from a skill stay 
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final
 
 from msgspec import Struct
@@ -22,6 +22,7 @@ SHORTEST: Final = 40
 """A line that says anything is not shorter: more lines than have room so are not tried."""
 LONGEST_CATEGORY: Final = 40
 NO_CATEGORY: Final = "general"
+WORD = re.compile(r"[^\W_]+")
 PLAIN = re.compile(r"\w[\w /-]*")
 """A category that cannot pass for the line of a skill."""
 PROJECT: Final = "from the working folder, not from the person"
@@ -51,15 +52,16 @@ class Index:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._kept: OrderedDict[tuple[int, Here, int], Block] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, Here, int, Set[str]], Block] = OrderedDict()
 
-    def block(self, here: Here, *, tokens: int = TOKENS) -> Block:
-        """The block for a session that begins here; a session keeps the one that it began with."""
+    def block(self, here: Here, *, tokens: int = TOKENS, without: Set[str] = frozenset()) -> Block:
+        """The block for a session that begins here, `without` some skills; a session keeps the one that it began with."""
         if not self._library.revision:
             self._library.refresh()
-        key = (self._library.revision, here, tokens)
+        key = (self._library.revision, here, tokens, without)
         if key not in self._kept:
-            self._kept[key] = build(self._library.index(here), here, budget=tokens * CHARS_PER_TOKEN)
+            skills = self._library.index(here).without(without)
+            self._kept[key] = build(skills, here, budget=tokens * CHARS_PER_TOKEN)
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(key)
@@ -97,6 +99,19 @@ def one_line(text: str, most: int) -> str:
     if len(line) > most:
         line = line[: most - 1].rsplit(" ", 1)[0].rstrip(" ,;:.-") + "…"
     return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def excerpt(text: str, found: Callable[[str], bool], most: int) -> str:
+    """A text in one line as `one_line` makes it; where some of the words that are `found` stand late, its beginning and what is
+    round the first of these."""
+    line = " ".join(text.split())
+    hits = {match.start(): match[0].lower() for match in WORD.finditer(line) if found(match[0].lower())}
+    seen = {word for at, word in hits.items() if at + len(word) < most}
+    late = min((at for at, word in hits.items() if word not in seen), default=0)
+    if len(line) <= most or not late:
+        return one_line(line, most)
+    head, tail = one_line(line, most // 3), line[max(0, late - most // 4) :]
+    return f"{head} {one_line(tail.partition(' ')[2] if late > most // 4 else tail, most - most // 3)}"
 
 
 def _fitting(skills: Sequence[Skill], cap: int, room: int) -> Iterator[Skill]:

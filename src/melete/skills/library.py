@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, overload
 
 from melete.core.plugin import Lazy
 from melete.core.ports import Ledger
-from melete.core.skill import MAIN, Here, Problem, Skill, fits
+from melete.core.skill import MAIN, Here, Problem, Root, Skill, fits
 from melete.core.tool import ToolError
 from melete.security.paths import PathRefusedError, resolve
 from melete.skills.catalogue import Catalogue, Row, Stock, read_file
@@ -120,6 +120,15 @@ class Library:
                 return " ".join(data.decode("utf-8", "replace").split())[:LONGEST_ABOUT]
         return ""
 
+    def on(self, *shelves: Root) -> Sequence[str]:
+        """The names of the skills on shelves of these kinds, the most useful first."""
+        self._ready()
+        return [name for name in self._order if self._places[name][0].shelf.kind in shelves]
+
+    def reward(self, name: str) -> float:
+        """What came of the uses of a skill, from -1 to 1; 0 where nothing is known."""
+        return self._standings.reward(name)
+
     def has_listed(self, mark: str) -> bool:
         """Whether the ledger tells of a list with this digest."""
         return mark in self._standings.lists()
@@ -169,15 +178,15 @@ class Library:
         Texts that `fill` has not indexed yet count by name and description alone.
         """
         self._ready()
-        found: list[tuple[float, int, str]] = []
+        found: list[tuple[float, float, int, str]] = []
         for folder, exact in self._search().find(query):
             score = round(exact, 6)
             if len(found) >= limit and score < -found[-1][0]:
                 break
             name = self._name_in(folder)
             if name and (here is None or self._fits(name, here)):
-                found.append((-score, -self._standings.use(name).loads, name))
-        return [(self._skill(name), -score) for score, _, name in sorted(found)[:limit]]
+                found.append((-score, -self._standings.reward(name), -self._standings.use(name).loads, name))
+        return [(self._skill(name), -score) for score, *_, name in sorted(found)[:limit]]
 
     def fill(self) -> bool:
         """Index the next texts, for some hundredths of a second; whether there are more. May be called in a thread."""
@@ -256,7 +265,7 @@ class Library:
         self._places = places
         self._lists = {}
         self._conditional = {name for name, (_, row) in places.items() if not row.always}
-        self._order = self._ordered(told | self._standings.used().keys())
+        self._order = self._ordered(told | self._standings.used())
 
     def _hidden(self, stock: Stock, row: Row) -> str:
         if row.name in self._disabled:
@@ -270,20 +279,26 @@ class Library:
         return -self._judged(stock, row).trust, ORDER.index(stock.shelf.kind), _path(stock, row)
 
     def _ordered(self, told: Set[str]) -> Sequence[str]:
-        """Pinned, then the most used, the newest; the rest by shelf and name. The same facts give the same order."""
-        known: list[tuple[bool, int, str, str]] = []
+        """Pinned, then what did most good, the most used, the newest; the rest by shelf and name; last what did harm.
+
+        The same facts give the same order.
+        """
+        known: list[tuple[bool, float, int, str, str]] = []
         rest: dict[str, list[str]] = {kind: [] for kind in ORDER}
         for name, (stock, _) in self._places.items():
             kind = stock.shelf.kind
             if name in told:
                 standing, use = self._standings.of(kind, name) or UNKNOWN, self._standings.use(name)
                 since = standing.since if kind == "user" else ""
-                if use.loads or since or standing.pinned:
-                    known.append((standing.pinned, use.loads, max(use.last, since), name))
+                reward = self._standings.reward(name)
+                if use.loads or since or standing.pinned or reward:
+                    known.append((standing.pinned, reward, use.loads, max(use.last, since), name))
                     continue
             rest[kind].append(name)
         known.sort(reverse=True)
-        return [name for *_, name in known] + [name for kind in ORDER for name in sorted(rest[kind])]
+        first = [name for pinned, reward, *_, name in known if pinned or reward >= 0]
+        unknown = [name for kind in ORDER for name in sorted(rest[kind])]
+        return first + unknown + [name for *_, name in known[len(first) :]]
 
 
 class Listing(Sequence[Skill]):
@@ -295,6 +310,10 @@ class Listing(Sequence[Skill]):
 
     def __len__(self) -> int:
         return len(self.names)
+
+    def without(self, names: Set[str]) -> "Listing":
+        """All but those of these names."""
+        return Listing([one for one in self.names if one not in names], self._decode) if names else self
 
     @overload
     def __getitem__(self, at: int) -> Skill: ...

@@ -25,7 +25,7 @@ from melete.skills.format import read_skill, strict
 from melete.skills.frontmatter import FrontMatterError
 from melete.skills.invoke import folder_of, invoked, value_of
 from melete.skills.library import Library
-from melete.skills.merge import merge
+from melete.skills.merge import merge_file
 from melete.skills.place import alone
 from melete.skills.scans import Judge, Scans
 from melete.skills.versions import (
@@ -184,18 +184,7 @@ class Keeper(Library):
         Raises ToolError.
         """
         async with alone(self._rules.lock):
-            skill = self._known(name)
-            head = self.versions.head(name)
-            if head is None:
-                raise ToolError(f"{name} has no versions yet")
-            folder = Path(skill.folder) if skill else self._place_of(name)
-            before = tree_of(folder)
-            if skill:
-                head = await self.versions.notice(skill, before)
-            elif before:
-                raise ToolError(
-                    f"{folder} holds a skill that was written since {name} was archived: move it away first"
-                )
+            skill, lies, head = await self._lying(name)
             if skill and not version and not head.parent:
                 raise ToolError(
                     f"nothing lies before {head.version} of {name}; name one of: melete skills history {name}"
@@ -205,10 +194,34 @@ class Keeper(Library):
                 wanted, author=author, session="", turns=(), model="", taint="none",
                 reason=reason or f"back to {wanted.version}",
             )  # fmt: skip
-            plan = Plan(folder=folder, before=before, after=self.versions.tree(wanted), made=made)
+            plan = structs.replace(lies, after=self.versions.tree(wanted), made=made)
             if plan.before == plan.after:
                 raise ToolError(f"{name} is as it was in {wanted.version}")
             return await self._carry_out(plan)
+
+    async def become(self, made: Version, after: Tree, *, base: str) -> Applied:
+        """Make the skill of the version `made` what these files are; none archive it, and what is archived comes back.
+
+        Raises ToolError where its files are not those of the version `base` any more.
+        """
+        async with alone(self._rules.lock):
+            _, lies, _ = await self._lying(made.skill)
+            if (version_of_tree(lies.before) if lies.before else "") != base:
+                raise ConflictError(f"{made.skill} has changed in this moment: try it again")
+            return await self._carry_out(structs.replace(lies, after=after, made=made))
+
+    async def _lying(self, name: str) -> tuple[Skill | None, Plan, Version]:
+        """A skill as it lies on the disk, planned to stay so, with its last version; no skill where it is archived."""
+        skill, head = self._known(name), self.versions.head(name)
+        if head is None:
+            raise ToolError(f"{name} has no versions yet")
+        folder = Path(skill.folder) if skill else self._place_of(name)
+        before = tree_of(folder)
+        if skill:
+            head = await self.versions.notice(skill, before)
+        elif before:
+            raise ToolError(f"{folder} holds a skill that was written since {name} was archived: move it away first")
+        return skill, Plan(folder=folder, before=before, after=before, made=head), head
 
     # ---- one change --------------------------------------------------------------------------------------------------
 
@@ -299,7 +312,7 @@ class Keeper(Library):
         after = dict(before)
         for given, text in change.files.items():
             path = _path(given)
-            now = _one(base.get(path), None if text is None else _bytes(text), before.get(path))
+            now = merge_file(base.get(path), None if text is None else _bytes(text), before.get(path))
             if isinstance(now, str):
                 raise ConflictError(
                     f"{path} of {change.name} {now} since you read it: read it again, then say what to change"
@@ -367,6 +380,8 @@ class Keeper(Library):
             state="archived",
             owner=plan.made.owner,
             folder=str(plan.folder),
+            author=plan.made.author,
+            session=plan.made.session,
         )
         _moved(plan.folder, target)
         self._journal.end()
@@ -446,19 +461,6 @@ def _complaint(data: bytes, name: str) -> str:
     except FrontMatterError as error:
         return error.what
     return ""
-
-
-def _one(base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | str | None:
-    """One file after two edits; a text is why they cannot be put together."""
-    if theirs in (base, ours):
-        return ours
-    if base is None or ours is None or theirs is None:
-        return "was removed or made"
-    try:
-        merged = merge(base.decode(), ours.decode(), theirs.decode())
-    except UnicodeDecodeError:
-        merged = None
-    return "has changed in the same place" if merged is None else merged.encode()
 
 
 def _path(path: str) -> str:

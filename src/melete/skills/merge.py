@@ -26,6 +26,19 @@ def merge(base: str, ours: str, theirs: str) -> str | None:
     return "".join(merged)
 
 
+def merge_file(base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | str | None:
+    """One file after two edits; a text is why they cannot be put together."""
+    if theirs in (base, ours):
+        return ours
+    if base is None or ours is None or theirs is None:
+        return "was removed or made"
+    try:
+        merged = merge(base.decode(), ours.decode(), theirs.decode())
+    except UnicodeDecodeError:
+        merged = None
+    return "has changed in the same place" if merged is None else merged.encode()
+
+
 def _choose(base: list[str], ours: list[str], theirs: list[str]) -> list[str] | None:
     if ours in (base, theirs):
         return theirs

@@ -5,7 +5,6 @@ needed to find them: a row that is out of date stays in it without its document,
 """
 
 import math
-import re
 import sqlite3
 import threading
 import time
@@ -19,6 +18,7 @@ from melete.skills.catalogue import LONGEST_FILE, Row, read_file
 from melete.skills.folders import Stamp
 from melete.skills.format import read_skill
 from melete.skills.frontmatter import FrontMatterError
+from melete.skills.words import split, words
 
 T = TypeVar("T")
 SCHEMA: Final = 1
@@ -26,8 +26,6 @@ SHORT_SHARE: Final = 0.5
 """What name and description alone count beside the whole text."""
 DEEP: Final = 200
 """How many of the best of each list are fused."""
-LONGEST_QUERY: Final = 20_000
-LONGEST_WORD: Final = 64
 MOST_TERMS: Final = 32
 MOST_HITS: Final = (1_500, 2_500)
 """How many names and descriptions, and how many texts, the terms of a query may be in together: what bounds its time."""
@@ -40,25 +38,6 @@ SLICE_SECONDS: Final = 0.03
 BATCH: Final = 50
 STALE: Final = 1_000
 COMMON: Final = 30
-WORD = re.compile(r"[^\W_]+")
-RUN = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
-"""Scripts that put no spaces between words."""
-STOP = frozenset(
-    {
-        "a", "about", "above", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "at", "be",
-        "because", "been", "before", "being", "below", "between", "both", "but", "by", "can", "could", "did", "do", "does",
-        "doing", "done", "down", "during", "each", "either", "else", "etc", "every", "few", "for", "from", "further",
-        "get", "give", "given", "had", "has", "have", "having", "he", "her", "here", "hers", "him", "his", "how", "if",
-        "in", "into", "is", "it", "its", "itself", "just", "let", "like", "make", "many", "may", "me", "might", "more",
-        "most", "much", "must", "my", "need", "no", "nor", "not", "now", "of", "off", "on", "once", "one", "only", "or",
-        "other", "our", "out", "over", "own", "per", "please", "same", "shall", "she", "should", "so", "some", "such",
-        "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "through", "to", "too",
-        "two", "under", "until", "up", "us", "use", "used", "using", "very", "via", "want", "was", "we", "were", "what",
-        "when", "where", "whether", "which", "while", "who", "whom", "why", "will", "with", "within", "without", "would",
-        "you", "your",
-    }
-)  # fmt: skip
-"""Words that say nothing about the task."""
 TABLES = """
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = OFF;
@@ -90,25 +69,6 @@ LEFT JOIN short_terms ON short_terms.term = whole_terms.term WHERE whole_terms.d
 
 Entry = tuple[str, Row]
 """A skill to be found: its absolute folder, and what is known of it."""
-
-
-def split(text: str) -> str:
-    """The text with runs of scripts that have no spaces cut into pairs, as they are indexed and asked for."""
-    return text if text.isascii() else RUN.sub(_pairs, text)
-
-
-def _pairs(found: re.Match[str]) -> str:
-    run = found[0]
-    return f" {' '.join(run[at : at + 2] for at in range(max(1, len(run) - 1)))} "
-
-
-def words(query: str) -> Counter[str]:
-    """The words of a query that say something, with how often they occur."""
-    return Counter(
-        word
-        for word in WORD.findall(split(query[:LONGEST_QUERY].lower()))
-        if word not in STOP and (len(word) > 1 or not word.isascii()) and len(word) <= LONGEST_WORD
-    )
 
 
 class Search:

@@ -16,7 +16,7 @@ from melete.core.skill import Owner, Root, Skill, State
 from melete.skills.catalogue import write
 from melete.skills.versions import FOUND
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 SAVE_EVERY: Final = 64
 """Facts that may have to be folded again at the next start."""
 DEFAULTS: Final[Mapping[Root, tuple[Owner, int]]] = {
@@ -32,6 +32,8 @@ ROOTS: Final[Mapping[str, Root]] = {
 }  # fmt: skip
 TRUST: Final[Mapping[str, int]] = {"user": 4, "bundled": 4, "external": 3, "agent": 3, "hub": 1, "project": 1}
 TRIAL: Final = 2
+DOUBT: Final = 4
+"""Outcomes of nothing that are added to those of a skill, so that few say little."""
 
 
 class Standing(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,12 +55,25 @@ class Use(Struct, frozen=True, kw_only=True, array_like=True):
     last: str = ""
 
 
+class Worth(Struct, frozen=True, kw_only=True, array_like=True):
+    """What came of the uses of a skill that were followed: the sum of their rewards, and their number."""
+
+    total: float = 0.0
+    number: int = 0
+
+    @property
+    def reward(self) -> float:
+        """The mean, drawn towards nothing; 0 for a skill of which nothing is known."""
+        return round(self.total / (self.number + DOUBT), 6)
+
+
 class _Fold(Struct, kw_only=True):
     schema: int = SCHEMA
     number: int = 0
     at: str = ""
     standings: dict[str, Standing] = {}
     uses: dict[str, Use] = {}
+    worth: dict[str, Worth] = {}
     lists: set[str] = set()
 
 
@@ -113,9 +128,13 @@ class Standings:
         """How much a skill of this name is used."""
         return self._fold.uses.get(name, UNUSED)
 
-    def used(self) -> Mapping[str, Use]:
-        """The names that were ever loaded."""
-        return self._fold.uses
+    def reward(self, name: str) -> float:
+        """What came of a skill of this name, from -1 to 1."""
+        return self._fold.worth.get(name, NOTHING).reward
+
+    def used(self) -> Set[str]:
+        """The names that were ever loaded, or of whose use anything is known."""
+        return self._fold.uses.keys() | self._fold.worth.keys()
 
     def lists(self) -> Set[str]:
         """The digests of the lists that sessions have had in their prompt."""
@@ -181,10 +200,19 @@ class Standings:
             for name, *_ in fact.get("skills", ()):
                 self._fold.uses[name] = Use(loads=self.use(name).loads + 1, last=str(fact.get("at", "")))
 
+    def _learn_outcome(self, fact: Mapping[str, Any]) -> None:
+        if fact.get("target") != "skill" or not fact.get("credited"):
+            return
+        name, before = str(fact.get("name", "")), fact.get("before")  # that of one that is judged anew
+        known = self._fold.worth.get(name, NOTHING)
+        added = float(fact.get("reward") or 0) - float(before or 0)
+        self._fold.worth[name] = Worth(total=known.total + added, number=known.number + (before is None))
+
 
 UNKNOWN = Standing()
 UNUSED = Use()
-KINDS = frozenset({"skill.version", "skill.state", "skill.exposure"})
+NOTHING = Worth()
+KINDS = frozenset({"skill.version", "skill.state", "skill.exposure", "learn.outcome"})
 
 
 def _state(value: object) -> State | None:

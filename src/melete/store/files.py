@@ -19,6 +19,7 @@ from melete.core.ports import Clock
 from melete.core.session import (
     ALL,
     ALL_RUNS,
+    UNTALKED,
     Hit,
     InboxMessage,
     Line,
@@ -237,10 +238,12 @@ class FileStore:
         return only(name, found)
 
     async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
-        """The session that changed last."""
+        """The session that changed last, of those in which somebody talks."""
         for name in watch.latest_first(self.folder):
             opened = first_fact(self._path(name))
-            if opened is not None and (not owner or opened.owner == owner) and (not cwd or opened.cwd == cwd):
+            if opened is None or opened.source in UNTALKED:
+                continue
+            if (not owner or opened.owner == owner) and (not cwd or opened.cwd == cwd):
                 return SessionRef(id=name, owner=opened.owner)
         return None
 

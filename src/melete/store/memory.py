@@ -21,6 +21,7 @@ from melete.core.ports import Clock, Day
 from melete.core.session import (
     ALL,
     ALL_RUNS,
+    UNTALKED,
     Hit,
     InboxMessage,
     Line,
@@ -149,10 +150,12 @@ class MemoryStore:
         return only(name, refs)
 
     async def latest(self, *, owner: str = "", cwd: str = "") -> SessionRef | None:
-        """The session that changed last."""
+        """The session that changed last, of those in which somebody talks."""
         for room in self._latest_first():
             opened = room.facts[0]
-            if isinstance(opened, Opened) and owner in ("", opened.owner) and cwd in ("", opened.cwd):
+            if not isinstance(opened, Opened) or opened.source in UNTALKED:
+                continue
+            if owner in ("", opened.owner) and cwd in ("", opened.cwd):
                 return SessionRef(id=room.session, owner=opened.owner)
         return None
 

@@ -59,7 +59,8 @@ def reserved(reservation: str, who: str, *, want: Allowance, total: Day) -> Row:
 
 def settled(held: Mapping[str, Any], *, usage: Usage, usd: float | None, total: Day) -> Row:
     """The row that replaces a reservation."""
-    return {"id": held["id"], "who": held["who"], "tokens": usage.total, "usd": usd, **_totals(total)}
+    row = {"id": held["id"], "who": held["who"], "tokens": usage.total, "cached": usage.cache_read, "usd": usd}
+    return {**row, **_totals(total)}
 
 
 def _totals(day: Day) -> Row:

@@ -21,6 +21,8 @@ HERE = "skills.here"
 """The key of `ToolContext.state`: what skills are judged by in this session, a `Here`."""
 HANDED = "skills.variables"
 """The key of `ToolContext.state`: what gives the values of the variables that a skill names, as far as it may have them."""
+RIVALS = "skills.rivals"
+"""The key of `ToolContext.state`: what says, of a skill of others and a text of it, that own ones do otherwise."""
 LOADED = "skills.loaded"
 """The key of `ToolContext.state`: what was loaded and is not in the ledger yet, as (name, version, tokens)."""
 MOST = 100
@@ -92,7 +94,9 @@ async def skill_view(
         "config": text.config,
         "missing_variables": [structs.asdict(one) for one in text.missing],
     }
-    result = {"success": True, "name": skill.name, "base_dir": text.base, "content": text.text, "version": text.version}
+    note = ctx.state[RIVALS](skill, text.text) if RIVALS in ctx.state else ""
+    result = {"success": True, "name": skill.name, "base_dir": text.base, **({"note": note} if note else {})}
+    result |= {"content": text.text, "version": text.version}
     return result | {key: value for key, value in extra.items() if value}
 
 
@@ -168,7 +172,7 @@ async def skill_manage(
 def _told(applied: Applied, name: str, overlooked: str) -> dict[str, Any]:
     diff = applied.diff if len(applied.diff) <= LONGEST_DIFF else f"{applied.diff[:LONGEST_DIFF]}\n…"
     result = {"success": True, "name": name, "version": applied.version, "diff": readable(diff)}
-    return result | ({"overlooked": overlooked} if overlooked else {})
+    return result | {key: said for key, said in (("note", applied.reason), ("overlooked", overlooked)) if said}
 
 
 def _library(ctx: ToolContext) -> SkillLibrary:

@@ -1,8 +1,9 @@
 """What counts as going round in circles, and what does not."""
 
+import msgspec
 import pytest
 
-from melete.agent.loopwatch import LoopWatch
+from melete.agent.loopwatch import TOOL_FAILURES, LoopWatch
 from melete.agent.results import failure
 from melete.core.event import ToolEnded
 from melete.core.message import ToolCall, ToolResult
@@ -50,6 +51,32 @@ def test_a_cycle_whose_results_repeat_is_stopped_in_its_fourth_round(length: int
 def test_a_cycle_whose_results_change_is_work() -> None:
     rounds = [ok(f"t{n % 2}", result=f'{{"n":{n}}}') for n in range(40)]
     assert noted(*rounds) == ([False] * 40, "")
+
+
+def commands(*lines: str) -> list[tuple[ToolCall, ToolEnded]]:
+    return [bad("terminal", msgspec.json.encode({"command": line}).decode()) for line in lines]
+
+
+def test_one_command_with_ever_other_options_is_a_search() -> None:
+    tried = [f"pack box --seal {word} {'--dry ' * (n % 2)}-v" for n, word in enumerate("abcdefghijklmn")]
+    assert noted(*commands(*tried)) == ([False] * len(tried), "")
+    assert noted(*commands(*(f"pack box --depth={n}" for n in range(40)))) == ([False] * 40, "")
+
+
+@pytest.mark.parametrize(
+    "tried",
+    [
+        [f"cat none{n}.txt" for n in range(8)],
+        [f"cat -n none{n}.txt" for n in range(8)],
+        [f"pack --file none{n}.txt" for n in range(8)],
+        [f"tool{n} --seal" for n in range(8)],
+        ["pack --seal", "pack --dry", "pack --seal --dry", "pack --dry --seal", *["pack --dry  --seal"] * 7],
+        ["pack --seal", "pack  --seal", "pack   --seal", *(f"pack {' ' * n}--seal" for n in range(3, 8))],
+    ],
+)
+def test_other_operands_and_options_that_were_tried_are_none(tried: list[str]) -> None:
+    assert noted(*commands(*tried))[1]
+    assert len(tried) >= TOOL_FAILURES.stop
 
 
 def test_what_never_ran_counts_for_nothing() -> None:

@@ -188,6 +188,20 @@ def test_a_verdict_by_command_counts(verdict: str, kind: str) -> None:
     assert (found.kind, found.verb, found.weight) == (kind, "w frob", WEIGHTS[found.kind])
 
 
+@pytest.mark.parametrize(
+    ("verdict", "text", "what"),
+    [
+        ("bad", "it is the wrong\nbranch", "the person called it bad: it is the wrong branch"),
+        ("bad", "bad", "the person called it bad"),
+        ("undone", "its last turn was taken back", "the person took it back"),
+    ],
+)
+def test_a_verdict_is_told_with_its_reason(verdict: str, text: str, what: str) -> None:
+    told = Told().ask("x").shell("w frob").answer()
+    told.add(Notice(text=text, about=f"feedback:{verdict}"))
+    assert [one.what for one in signals(told.facts)] == [what]
+
+
 def test_no_secret_of_a_person_stands_in_the_line() -> None:
     token = "ghp_" + "a1B2c3D4e5" * 4
     told = Told().ask("x").answer("I used the old token.").ask(f"no, that's wrong, use {token} instead")

@@ -143,6 +143,43 @@ def test_the_most_useful_come_first(home: Home) -> None:
     assert [skill.name for skill in home.library().index(Here())] == wanted
 
 
+def outcome(home: Home, name: str, reward: float, **more: object) -> None:
+    fields = {"target": "skill", "credited": True, "session": "s", "turn": 1, **more}
+    home.say("learn.outcome", name=name, reward=reward, **fields)
+
+
+def test_what_did_good_comes_before_what_was_used_and_what_did_harm_last(home: Home) -> None:
+    for name in ("good", "harmful", "judged-anew", "loaded", "lucky", "pinned", "unknown", "uncredited"):
+        put(home.shelf("user"), name)
+    home.say("skill.state", skill="pinned", pinned=True)
+    for name in ("harmful", "harmful", "loaded", "pinned"):
+        home.say("skill.exposure", session="s", turn=1, how="loaded", skills=[[name, "", 0, 10]])
+    for _ in range(4):
+        outcome(home, "good", 0.8)
+        outcome(home, "harmful", -0.5)
+    outcome(home, "lucky", 1.0)
+    outcome(home, "pinned", -1.0)
+    outcome(home, "judged-anew", 1.0)
+    outcome(home, "judged-anew", 0.5, before=1.0)
+    outcome(home, "uncredited", 1.0, credited=False)
+    outcome(home, "unknown", 1.0, target="memory")
+    wanted = ["pinned", "good", "lucky", "judged-anew", "loaded", "uncredited", "unknown", "harmful"]
+    library = home.library()
+    assert [skill.name for skill in library.index(Here())] == wanted
+    assert (library.reward("good"), library.reward("lucky"), library.reward("judged-anew")) == (0.4, 0.2, 0.1)
+    assert [skill.name for skill in home.library().index(Here())] == wanted
+
+
+def test_of_two_that_match_as_well_the_better_one_comes_first_then_the_more_used(home: Home) -> None:
+    for name in ("knots-1", "knots-2", "knots-3", "knots-4"):
+        put(home.shelf("user"), name, about="ties knots")
+    home.say("skill.exposure", session="s", turn=1, how="loaded", skills=[["knots-2", "", 0, 10]])
+    outcome(home, "knots-3", 0.5)
+    outcome(home, "knots-1", -0.5)
+    found = [skill.name for skill, _ in home.library().rank("tie knots")]
+    assert found == ["knots-3", "knots-2", "knots-4", "knots-1"]
+
+
 @pytest.mark.parametrize(
     ("condition", "shown"),
     [

@@ -1,6 +1,8 @@
 """The world in which practice pays: it is the same for a seed, can be solved, and tells what was learned wrongly."""
 
+import argparse
 import json
+import os
 import random
 import subprocess
 import sys
@@ -13,6 +15,7 @@ from benchmarks.evoworld.deciding import MOST_CALLS, decide
 from benchmarks.evoworld.drive import rows
 from benchmarks.evoworld.lessons import OWN_NOTE, lesson, wrong
 from benchmarks.evoworld.person import Person
+from benchmarks.evoworld.policy import Policy
 from benchmarks.evoworld.reading import read
 from benchmarks.evoworld.reviewing import Reviewer
 from benchmarks.evoworld.words import correction, lines, prompt
@@ -32,7 +35,13 @@ def request(*messages: tuple[str, Any], system: str = "", tools: Sequence[str] =
             continue
         call = {"id": f"c{number}", "function": {"name": kind, "arguments": json.dumps(content[0])}}
         body.append({"role": "assistant", "content": None, "tool_calls": [call]})
-        body.append({"role": "tool", "tool_call_id": f"c{number}", "content": json.dumps({"output": content[1]})})
+        body.append(
+            {
+                "role": "tool",
+                "tool_call_id": f"c{number}",
+                "content": json.dumps(content[1] if isinstance(content[1], dict) else {"output": content[1]}),
+            }
+        )
     return read({"messages": body, "tools": [{"function": {"name": name}} for name in tools]})
 
 
@@ -62,6 +71,14 @@ def test_sessions_have_the_length_that_was_asked_for() -> None:
     for mean in (2, 20):
         tasks = plan(seed=3, tasks=2000, session=mean).tasks
         assert len(tasks) / (tasks[-1].session + 1) == pytest.approx(mean, rel=0.25)
+
+
+def test_the_skill_of_somebody_else_is_about_what_was_met_before_and_comes_again() -> None:
+    for seed in range(1, 6):
+        made = plan(seed=seed, tasks=200, session=2)
+        assert made.target.kind == "loud"
+        for part in (made.tasks[: made.imported], made.tasks[made.imported :]):
+            assert any(task.family == made.target for task in part)
 
 
 @pytest.fixture
@@ -176,6 +193,43 @@ def test_a_reviewer_makes_its_mistakes_about_as_often_as_it_should() -> None:
     assert secrets == pytest.approx(0.05, abs=0.03)
 
 
+def test_a_reviewer_mends_once_what_was_refused() -> None:
+    noisy = next(
+        one
+        for seed in range(100)
+        if (one := reviewer(noise=True, seed=seed)).review(request(*SOLVED, tools=MANAGING)).notes[0]["noise"]
+        == "wrong"
+    )
+    mistaken = noisy.review(request(*SOLVED, tools=MANAGING)).calls[0][1]
+    assert lines(mistaken["content"]) != [("brew", LINE)]
+    refused = ("skill_manage", (mistaken, {"success": False, "error": "a flag never ran"}))
+    mended = noisy.review(request(*SOLVED, refused, tools=MANAGING)).calls[0][1]
+    assert lines(mended["content"]) == [("brew", LINE)]
+    kept = ("skill_manage", (mistaken, {"success": True}))
+    assert not noisy.review(request(*SOLVED, kept, tools=MANAGING)).calls
+    again = ("skill_manage", (mended, {"success": False, "error": "no"}))
+    assert not noisy.review(request(*SOLVED, refused, again, tools=MANAGING)).calls
+
+
+def cached(*times_and_texts: tuple[float, str]) -> list[bool]:
+    """Whether a prompt cache had nearly all of each request."""
+    given = argparse.Namespace(seed=1, brief=[], noise=False, late=False, log=os.devnull)
+    policy, found = Policy(given), []
+    for now, text in times_and_texts:
+        policy.tell(now)
+        messages = [{"role": "user", "content": one} for one in text.split("|")]
+        usage = policy.reply({"messages": messages})["usage"]
+        found.append(usage["prompt_tokens_details"]["cached_tokens"] > 0.95 * usage["prompt_tokens"])
+    policy.close()
+    return found
+
+
+def test_a_prompt_cache_holds_what_was_sent_for_a_while_only() -> None:
+    long, other = "a" * 4000, "b" * 4000
+    assert cached((0, long), (0, f"{long}|and"), (0, f"{long}|and|on"), (0, other)) == [False, True, True, False]
+    assert cached((0, long), (0, other), (300, f"{long}|on"), (301, f"{other}|on")) == [False, False, True, False]
+
+
 # ---- what is kept, and the whole -------------------------------------------------------------------------------------
 
 
@@ -224,6 +278,19 @@ def test_a_wrong_line_is_never_right() -> None:
     for family in made.families:
         if family.kind != "none":
             assert wrong(line_of(family, late=False), random.Random(1)) != line_of(family, late=False)
+
+
+def test_a_campaign_does_each_run_once_and_says_what_was_missed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks.evoworld.campaign", "--out", str(tmp_path), "--tasks", "4"]
+    options = ["--arms", "oracle", "--sessions", "4", "--modes", "long", "--seeds", "1", "2", "--json"]
+    done = subprocess.run([*command, *options], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert not done.returncode, done.stderr
+    figures = json.loads(done.stdout)["oracle-long-4"]
+    assert (figures["runs"], figures["tasks"], figures["success"]) == (2, 4, 1)
+    assert figures["goals"]["calls_per_task"]
+    assert (tmp_path / "curves.png").exists()
+    again = subprocess.run([*command, "--only-report"], cwd=ROOT, capture_output=True, text=True, timeout=600)
+    assert "oracle-long-4" in again.stdout
 
 
 @pytest.mark.parametrize("mode", ["long", "shot"])

@@ -14,7 +14,7 @@ from typing import cast
 import msgspec
 from msgspec import Struct
 
-from melete.core.event import Fact, Notice, Reply, Said, Titled, ToolEnded
+from melete.core.event import Fact, Learned, Notice, Reply, Said, Titled, ToolEnded
 from melete.core.message import Audio, File, Image, Message, Origin, Part, Text, ToolCall, ToolResult
 from melete.surfaces.api.chat_types import (
     AssistantMessage,
@@ -44,7 +44,7 @@ GO_ON = "Your last message was cut off here. Go on exactly where it ends, withou
 LOST = '{"success":false,"error":"The result of this call was not kept."}'
 KEPT = 8_192
 """Conversations that are known by what was said in them."""
-HARMLESS = (Titled, Notice)
+HARMLESS = (Titled, Notice, Learned)
 """What may have come to a session since without making it another conversation."""
 _IMAGE = re.compile(r"data:(image/(?:png|jpe?g|gif|webp));base64,(.*)", re.DOTALL | re.IGNORECASE)
 _PDF = re.compile(r"data:(application/pdf);base64,(.*)", re.DOTALL | re.IGNORECASE)

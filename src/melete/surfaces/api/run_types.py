@@ -108,6 +108,13 @@ class Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     value: str
 
 
+class Feedback(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a person says of a run's answer; the model is not told, what led to the answer is measured by it."""
+
+    verdict: Literal["good", "bad"]
+    why: Annotated[str, Meta(max_length=1_000)] = ""
+
+
 class Delivered(Struct, frozen=True, kw_only=True):
     """What became of a message: accepted (as the fact `seq`), queued for a later moment, lost (somebody was first) or expired."""
 

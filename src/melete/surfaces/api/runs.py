@@ -7,6 +7,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from melete.app.learn_outcomes import judge
 from melete.app.opening import Options
 from melete.app.runs import Runs, RunState, Wanted, status_of
 from melete.core.errors import SessionNotFoundError
@@ -26,6 +27,7 @@ from melete.surfaces.api.run_types import (
     After,
     Answer,
     Delivered,
+    Feedback,
     NewRun,
     RunAccepted,
     RunLine,
@@ -183,6 +185,17 @@ async def cancel(request: Request) -> Response:
     return await deliver(request, (await _alive(request)).ref, "cancel")
 
 
+async def feedback(request: Request) -> Response:
+    """Say whether the answer of a session's last run was good or bad."""
+    wanted, found = await body_of(request, Feedback), await _state(request)
+    app, owner = server_of(request).app, who_of(request).owner
+    (last,) = await app.store.runs(WhichRuns(owner=owner, session=found.ref.id), limit=1)
+    if last.id != found.run or found.ended is None:
+        what = f"the run {found.run} {'is not over' if found.ended is None else 'is not the last of its session'}"
+        raise ApiError(409, "not_the_last_run", what, next="nothing was noted; judge the last run once it is over")
+    return answer(Delivered(status="accepted", seq=await judge(app, found.ref, wanted.verdict, why=wanted.why)))
+
+
 async def _alive(request: Request) -> RunState:
     """The run, which goes on; raises ApiError for one that is over."""
     found = await _state(request)
@@ -276,6 +289,17 @@ ROUTES: Sequence[Route] = (
         acts=True,
         takes=Answer,
         example={"question": "q_1", "value": "once"},
+        gives=Delivered,
+        errors=(404, 409, 422),
+    ),
+    Route(
+        method="POST",
+        path=f"{ONE}/feedback",
+        handler=feedback,
+        tag=TAG,
+        acts=True,
+        takes=Feedback,
+        example={"verdict": "bad", "why": "It asked for the other branch."},
         gives=Delivered,
         errors=(404, 409, 422),
     ),

@@ -10,12 +10,14 @@ import click
 
 from melete import __version__
 from melete.app.commands import is_command, parse, words
+from melete.app.learning import learning, leave_behind
 from melete.app.opening import Options
-from melete.app.service import Conversation, open_conversation, prompt_message
+from melete.app.prompts import prompt_message
+from melete.app.service import Conversation, open_conversation
 from melete.app.settings import Loaded
 from melete.app.wire import Melete
 from melete.core.errors import MeleteError
-from melete.core.event import Stop
+from melete.core.event import Learned, Stop
 from melete.core.message import Message
 from melete.surfaces.cli.chat_commands import HANDLERS
 from melete.surfaces.cli.keyboard import Keyboard, LineCleared, LineWithdrawn
@@ -24,6 +26,7 @@ from melete.surfaces.cli.options import Asked, attended, conversation_options, s
 from melete.surfaces.cli.output import one_line, out, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
+from melete.surfaces.cli.render import news, notes
 from melete.surfaces.cli.running import opened
 from melete.surfaces.cli.talk import Talk
 from melete.surfaces.cli.watch import forget_if_empty, run_watched
@@ -43,7 +46,10 @@ def chat(**given: Any) -> int:
     asked = Asked(**given)
     loaded = settings(asked)
     keyboard = Keyboard(words("cli"))
-    return keyboard.run(lambda: _Chat(loaded, asked, keyboard).run())
+    status = keyboard.run(lambda: _Chat(loaded, asked, keyboard).run())
+    if not (asked.ephemeral or asked.no_learn):
+        leave_behind(loaded)
+    return status
 
 
 class _Chat:
@@ -55,15 +61,21 @@ class _Chat:
         self._keyboard = keyboard
         self._paint = Paint(sys.stdout, loaded.variables)
         self._begun = ""
+        self._learned: list[Learned] = []
 
     async def run(self) -> int:
         options: Options | None = self._asked.options(attended=attended())
-        async with opened(self._loaded, ephemeral=self._asked.ephemeral) as app:
+        async with (
+            opened(self._loaded, ephemeral=self._asked.ephemeral, as_of=self._asked.then(self._loaded)) as app,
+            learning(app, show=self._learn) as learned,
+        ):
             images = tuple(Path(name) for name in self._asked.images)
             while options is not None:
                 async with open_conversation(app, options) as conversation:
                     options = await self._talk(conversation, images)
                     await forget_if_empty(conversation)
+                if learned:
+                    learned.closed(conversation.ref.id)
                 images = ()
         return 0
 
@@ -77,6 +89,7 @@ class _Chat:
         await self._greet(conversation)
         cleared = 0
         while talk.going:
+            self._tell()
             try:
                 if await self._woken(talk):
                     continue
@@ -101,6 +114,17 @@ class _Chat:
                 await self._answer(talk, prompt_message(line, images))
                 images = ()
         return talk.next
+
+    def _learn(self, line: Learned) -> None:
+        """Something was learned: it is shown now, or when the answer that is being written has ended."""
+        self._learned.append(line)
+        self._keyboard.withdraw()
+
+    def _tell(self) -> None:
+        """Show what was learned meanwhile."""
+        lines, self._learned = self._learned, []
+        for line in (shown for fact in lines for shown in notes(fact, self._paint)):
+            out(f"{line}\n")
 
     async def _line(self) -> str:
         """One entry: a line, and those after it while each ends in a backslash; what is there of one is kept meanwhile."""
@@ -134,6 +158,8 @@ class _Chat:
     async def _greet(self, conversation: Conversation) -> None:
         if not self._paint.terminal:
             return
+        for line in news(self._loaded, self._paint):
+            out(f"{line}\n")
         model = conversation.model
         names = [f"{model.provider}/{model.name}", f"in {conversation.env.name}", f"session {conversation.ref.id}"]
         parts = [f"Melete {__version__}", *names, "/help"]

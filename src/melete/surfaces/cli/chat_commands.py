@@ -1,15 +1,18 @@
 """What the slash commands of the registry (app/commands.py) do in a terminal."""
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from melete.app.commands import commands
 from melete.app.context_report import caching, report
+from melete.app.learn_outcomes import judge
 from melete.core.errors import UsageError
 from melete.surfaces.cli.cached import cache_text
 from melete.surfaces.cli.chat_compress import COMPRESS
 from melete.surfaces.cli.chat_files import FILES
+from melete.surfaces.cli.chat_inbox import INBOX
 from melete.surfaces.cli.chat_memory import MEMORY
 from melete.surfaces.cli.chat_past import PAST
 from melete.surfaces.cli.chat_skills import SKILLS
@@ -97,12 +100,29 @@ async def _yolo(talk: Talk, word: str) -> bool:
     return False
 
 
+async def _good(talk: Talk, why: str) -> bool:
+    return await _judged(talk, "good", why)
+
+
+async def _bad(talk: Talk, why: str) -> bool:
+    return await _judged(talk, "bad", why)
+
+
+async def _judged(talk: Talk, verdict: Literal["good", "bad"], why: str) -> bool:
+    await judge(talk.conversation.app, talk.conversation.ref, verdict, why=why)
+    talk.say(f"Noted: the last answer was {verdict}. The model is not told; what led to it is measured by it.")
+    return False
+
+
 HANDLERS: Mapping[str, Handler] = {
     **PAST,
     **FILES,
     **COMPRESS,
     **SKILLS,
     **MEMORY,
+    **INBOX,
+    "good": _good,
+    "bad": _bad,
     "retry": _retry,
     "status": _status,
     "model": _model,

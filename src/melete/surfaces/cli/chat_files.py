@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from melete.app.checkpoints import checkpoints_of, pick
+from melete.app.learn_outcomes import taken_back
 from melete.core.errors import UsageError
 from melete.surfaces.cli.output import out
 from melete.surfaces.cli.rollback_shown import checkpoint_table, restored_text
@@ -37,6 +38,7 @@ async def _rollback(talk: Talk, rest: str) -> bool:
         talk.say((await checkpoints.diff(chosen.id)).rstrip("\n") or "Nothing would change.")
         return False
     talk.say(restored_text(await checkpoints.restore(chosen.id, force=FORCE in words)).rstrip("\n"))
+    await taken_back(app, conversation.ref, "its changes to files were taken back")
     return False
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from melete.app.fork import fork
+from melete.app.learn_outcomes import taken_back
 from melete.core.errors import UsageError
 from melete.core.event import Said
 from melete.core.plugin import Lazy
@@ -100,6 +101,7 @@ async def _undo(talk: Talk, _: str) -> bool:
         raise UsageError("nothing was said in this session yet")
     last = prompts[-1]
     kept = sum(step.end < last.seq for step in steps(facts))
+    await taken_back(conversation.app, conversation.ref, "its last turn was taken back")
     said = cut(one_line(conversation.app.redact(last.message.text)), QUOTED)
     talk.say(f"Taken back: {said or '(no text)'}; with it and its answer the session stays as {conversation.ref.id}.")
     if len(prompts) == 1 or not kept:

@@ -22,6 +22,7 @@ COMMANDS = {
     "sessions": "melete.surfaces.cli.sessions:sessions",
     "skills": "melete.surfaces.cli.skills:skills",
     "memory": "melete.surfaces.cli.memory:memory",
+    "learn": "melete.surfaces.cli.learn:learn",
     "model": "melete.surfaces.cli.model:model",
     "context": "melete.surfaces.cli.context:context",
     "config": "melete.surfaces.cli.config:config",

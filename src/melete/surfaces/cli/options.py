@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,6 +10,8 @@ import click
 from msgspec import Struct
 
 from melete.app.answers import read_schema
+from melete.app.as_of import time_as_of
+from melete.app.clock import clock_from
 from melete.app.home import Home
 from melete.app.opening import Options
 from melete.app.settings import Loaded, find_home, load, variables
@@ -45,6 +48,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     budget: float | None = None
     yolo: bool = False
     ephemeral: bool = False
+    no_learn: bool = False
+    as_of: str = ""
     skills: str = ""
     images: tuple[str, ...] = ()
     schema: str = ""
@@ -56,6 +61,12 @@ class Asked(Struct, frozen=True, kw_only=True):
     def flags(self) -> Mapping[str, object]:
         """The settings that the options stand for, by dotted key."""
         return {"model.name": self.model, "model.base_url": self.base_url, "model.wire": self.wire}
+
+    def then(self, loaded: Loaded) -> datetime | None:
+        """The time that --as-of names; raises UsageError for none."""
+        return (
+            time_as_of(self.as_of, clock_from(loaded.variables.get("MELETE_CLOCK", "")).now()) if self.as_of else None
+        )
 
     def options(self, *, attended: bool) -> Options:
         """How the conversation is to be opened; raises UsageError for a folder that is none."""
@@ -75,6 +86,7 @@ class Asked(Struct, frozen=True, kw_only=True):
             yolo=self.yolo,
             attended=attended,
             answer=read_schema(Path(self.schema)) if self.schema else None,
+            learns=not (self.no_learn or self.as_of),
         )
 
 
@@ -123,6 +135,8 @@ def conversation_options(function: F) -> F:
         click.option("--budget", type=click.FloatRange(min=0), metavar="USD", help="US dollars at most."),
         click.option("--yolo", is_flag=True, help="Approve what would be asked (never what is forbidden)."),
         click.option("--ephemeral", is_flag=True, help="Store nothing."),
+        click.option("--no-learn", is_flag=True, help="Learn nothing from this session from here on."),
+        click.option("--as-of", default="", metavar="DATE", help="Skills and memory as they were then; learn nothing."),
         click.option("--skills", default="", metavar="A,B", help="Load these skills with the first prompt."),
         click.option("--image", "images", multiple=True, metavar="FILE", help="Show the model a picture."),
         click.option("--schema", default="", metavar="FILE", help="Answer as JSON of this JSON Schema."),

@@ -5,12 +5,16 @@ from typing import Any
 
 import msgspec
 
+from melete.app.learning import text as learned_text
+from melete.app.learning import unseen
+from melete.app.settings import Loaded
 from melete.core.event import (
     Answered,
     Asked,
     CancelAsked,
     Compacted,
     Event,
+    Learned,
     Notice,
     Question,
     Reply,
@@ -101,11 +105,19 @@ def notes(fact: object, paint: Paint) -> Iterator[str]:
             yield paint("dim", paint.fit(text))
         case Titled():
             yield paint("dim", paint.fit(f"· title: {one_line(fact.title)}"))
+        case Learned():
+            yield paint("green", f"★ {one_line(learned_text(fact))}")  # whole: it ends in a command
         case Notice():
             style, mark = LEVELS[fact.level]
             yield paint(style, f"{mark} {one_line(fact.text)}")
         case _:
             return
+
+
+def news(loaded: Loaded, paint: Paint) -> Iterator[str]:
+    """What was learned since somebody looked last, a line each; they come once."""
+    for line in unseen(loaded):
+        yield paint("green", f"★ {one_line(line)}")
 
 
 def answer_text(fact: Answered) -> str:

@@ -11,7 +11,9 @@ from typing import Any
 import click
 import msgspec
 
-from melete.app.service import Conversation, exit_code, open_conversation, prompt_message
+from melete.app.learning import leave_behind
+from melete.app.prompts import prompt_message
+from melete.app.service import Conversation, exit_code, open_conversation
 from melete.app.settings import Loaded
 from melete.app.skills import PIPED
 from melete.core.errors import UsageError
@@ -21,7 +23,7 @@ from melete.surfaces.cli.options import Asked, attended, conversation_options, j
 from melete.surfaces.cli.output import ReaderLeft, err, is_terminal, one_line, out, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
-from melete.surfaces.cli.render import RAISE, STOPS
+from melete.surfaces.cli.render import RAISE, STOPS, news
 from melete.surfaces.cli.running import Interrupts, opened, run_async
 from melete.surfaces.cli.watch import Show, forget_if_empty, run_watched
 
@@ -50,13 +52,19 @@ def run(prompt: tuple[str, ...], as_json: bool, **given: Any) -> int:
     if not text.strip() and not images and not goes_on:
         raise UsageError("there is no prompt", next='write: melete run "…"')
     message = prompt_message(text, images, surface=surface(prompt)) if text.strip() or images else None
-    return run_async(lambda interrupts: answer(loaded, asked, message, as_json=as_json, interrupts=interrupts))
+    if not as_json and (asked.verbose or is_terminal(sys.stderr)):
+        for line in news(loaded, Paint(sys.stderr, loaded.variables)):
+            err(f"{line}\n")
+    status = run_async(lambda interrupts: answer(loaded, asked, message, as_json=as_json, interrupts=interrupts))
+    if not (asked.ephemeral or asked.no_learn):
+        leave_behind(loaded)
+    return status
 
 
 async def answer(loaded: Loaded, asked: Asked, prompt: Message | None, *, as_json: bool, interrupts: Interrupts) -> int:
     """Answer in the session that is asked for, as `melete run` does, and return the exit status."""
     async with (
-        opened(loaded, ephemeral=asked.ephemeral) as app,
+        opened(loaded, ephemeral=asked.ephemeral, as_of=asked.then(loaded)) as app,
         open_conversation(app, msgspec.structs.replace(asked.options(attended=attended()), waits=True)) as conversation,
     ):
         if prompt is None and not await _unfinished(conversation, tell=not as_json):

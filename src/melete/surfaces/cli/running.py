@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import NoReturn
 
@@ -98,11 +99,11 @@ def run_with_app(loaded: Loaded, work: Callable[[Melete], Awaitable[int]]) -> in
 
 
 @asynccontextmanager
-async def opened(loaded: Loaded, *, ephemeral: bool = False) -> AsyncGenerator[Melete]:
+async def opened(loaded: Loaded, *, ephemeral: bool = False, as_of: datetime | None = None) -> AsyncGenerator[Melete]:
     """The wired application; what goes wrong inside is kept in the log file with its traceback."""
     unlogged: list[str] = []
     async with AsyncExitStack() as stack:
-        app = await stack.enter_async_context(open_melete(loaded, ephemeral=ephemeral))
+        app = await stack.enter_async_context(open_melete(loaded, ephemeral=ephemeral, as_of=as_of))
         if not ephemeral:
             stack.enter_context(logging_to(loaded.home, redact=app.redact, on_failure=unlogged.append))
         try:

@@ -5,7 +5,7 @@ import msgspec
 
 from melete.app.fork import Forked
 from melete.app.fork import fork as make_fork
-from melete.app.service import prompt_message
+from melete.app.prompts import prompt_message
 from melete.app.settings import Loaded
 from melete.core.errors import UsageError
 from melete.surfaces.cli.one_session import session_argument

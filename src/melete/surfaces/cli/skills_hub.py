@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from melete.app.bundled import bundled
-from melete.app.skill_hub import hub
+from melete.app.skill_hub import hub, is_offered
 from melete.app.skill_shelf import escaped
 from melete.app.wire import Melete
 from melete.core.errors import MeleteError, UsageError
@@ -103,6 +103,11 @@ async def _take(app: Melete, offer: Any, *, dry_run: bool, yes: bool, accept_cau
         agree(question, yes=yes, otherwise="nothing was changed")
     made = await hub(app).install(offer, caution=bool(offer.caution))
     err(f"{'Installed' if offer.new else 'Updated'} {offer.name}, version {made.version[:SHOWN]}.\n")
+    if not await is_offered(app, offer.name):
+        err(
+            "It is not offered to the agent by itself: your own skills or your memory teach the same commands in another way.\n"
+            f"Call for it with /{offer.name}, or agree to it: melete skills pin {offer.name}\n"
+        )
     return 0
 
 

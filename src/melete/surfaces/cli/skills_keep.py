@@ -50,7 +50,7 @@ def edit(name: str, reason: str) -> int:
         applied = await write(keeper, skill.name, new, base=base, reason=reason)
         if not applied.ok:
             raise UsageError(
-                applied.reason, kept=f"what you wrote is in {_aside(app, skill.name, new)}", next="mend it"
+                applied.reason, kept=f"what you wrote is in {aside(app, skill.name, new)}", next="mend it"
             )
         out(app.redact(diff_text(applied.diff, painter(app.loaded), owner=skill.owner)))
         await warn(keeper, skill.name)
@@ -80,7 +80,7 @@ async def warn(keeper: "Keeper", name: str) -> None:
         )
 
 
-def _aside(app: Melete, name: str, text: str) -> Path:
+def aside(app: Melete, name: str, text: str) -> Path:
     """Keep what could not be made a version, so that nothing that was typed is lost."""
     path = app.loaded.home.folder(app.loaded.home.state / "drafts") / f"{name}.md"
     path.write_text(text, encoding="utf-8")
