@@ -138,7 +138,7 @@ def main() -> None:
                 subject, behind = subjects[arm], len(server.requests)
                 ran = run([str(program), "run", "--yolo", f"Turn {turn}"], env=subject.env, cwd=subject.cwd)
                 end[arm].append((ran.started + ran.wall - last_byte(server, behind)) * 1000)
-                time.sleep(0.5)  # what was left behind is at work meanwhile
+                time.sleep(3.0)  # what was left behind is done before the next one
         time.sleep(5.0)
         reviews = sum(is_review(request.json) for request in server.requests)
     figures = [

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.evoworld.drive import Run, pages, policy, rows
+from benchmarks.evoworld.drive import SOMEBODY, Run, pages, policy, rows
 from benchmarks.evoworld.person import Person
 from benchmarks.evoworld.score import curves, score, table
 from benchmarks.evoworld.subjects import Hermes, Melete, Place, say
@@ -93,7 +93,7 @@ def work(given: argparse.Namespace, folder: Path) -> None:
         subject = (Hermes if given.hermes else Melete)(place, mode=given.mode, learn=given.arm == "learning")
         if given.distractors and not done:
             Person(made, subject).crowd(given.distractors)
-        page = f"http://127.0.0.1:{port}/notes/{made.family('web').verb}"
+        page = f"http://{SOMEBODY}:{port}/notes/{made.family('web').verb}"
         try:
             run = Run(folder, made, subject, arm=given.arm, model=url, hidden=given.late_verb)
             for row in run.all(world, page=page):

@@ -19,6 +19,8 @@ from benchmarks.evoworld.words import end
 from benchmarks.evoworld.world import TASKS_A_DAY, Plan, Task, World, asked, corrected, line_of
 
 ROOT = Path(__file__).resolve().parents[2]
+SOMEBODY = "notes.localhost"
+"""The host of the pages: a name like that of somebody else's machine, which curl itself resolves to this one."""
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)
 
 

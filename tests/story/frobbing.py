@@ -1,5 +1,6 @@
 """A job that is done the hard way in every session, a model that does it, and the review that makes a skill of it."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -92,6 +93,18 @@ class Frobbing:
         told = self.ledger("learn.review")
         names = {row["id"]: chr(ord("a") + at) for at, row in enumerate({row["id"]: row for row in told}.values())}
         return [f"{names[row['id']]} {row['status']}" for row in told if not (row["status"] == "begun" and row["log"])]
+
+    def workers(self) -> list[str]:
+        """The processes that were left behind here and are still there."""
+        found: list[str] = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            try:
+                line, given = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+            except OSError:  # it ended while we looked
+                continue
+            if b"learn\0work" in line and os.fsencode(self.home) in given:
+                found.append(entry.name)
+        return found
 
     def asked_to_review(self) -> list[int]:
         """The numbers of the requests with which reviews began."""

@@ -94,6 +94,7 @@ def test_a_chat_that_is_closed_leaves_a_process_behind(world: Frobbing) -> None:
         terminal.read_until(LINE)
         terminal.type("/quit\r")
         assert terminal.end() == 0
+    until(lambda: not world.workers())
 
 
 @pytest.mark.parametrize("how", ["--no-learn", "--ephemeral"])

@@ -128,7 +128,7 @@ def test_the_story_of_a_lesson_has_its_review_its_gates_and_its_effect(tmp_path:
     shown = [(row["number"], row["did"]) for row in lines(learn("log", "--json"))]
     assert shown == [(number, "patched"), (versions()[0]["number"], "created")]
     assert [row["session"] for row in lines(learn("log", "--session", first, "--json"))] == [first]
-    assert [row["author"] for row in lines(learn("log", NAME, "--json"))] == ["user", "review", "agent"]
+    assert [row["author"] for row in lines(learn("log", NAME, "--json"))] == ["review", "user", "agent"]
 
 
 def test_each_line_is_blamed_on_the_words_or_the_call_that_it_came_from(tmp_path: Path) -> None:

@@ -119,6 +119,21 @@ def test_a_conflict_waits_in_the_inbox_and_nothing_is_lost(tmp_path: Path) -> No
     taught = session(
         tmp_path, VIEW, patch("3. Restart nothing.", "3. Restart the switch."), remember("Lunch is at noon.")
     )
+
+    async def lesson(app: Melete) -> int:
+        (version,) = [row for row in app.ledger.read(kind="skill.version") if row["session"] == taught]
+        made = Proposed(
+            id="aaa",
+            status="trial",
+            target="skill",
+            name=NAME,
+            did="patched",
+            session=taught,
+            version=version["version"],
+        )
+        return await app.ledger.append(made.kind, fields_of(made))
+
+    number = with_app(lesson)
     mine = path().read_text().replace("the switch", "the small switch")
     path().write_text(mine)
     (Path.home() / ".melete/memories/MEMORY.md").write_text("Lunch is at noon sharp.\n")
@@ -130,6 +145,7 @@ def test_a_conflict_waits_in_the_inbox_and_nothing_is_lost(tmp_path: Path) -> No
         return [one for one in inbox(app.ledger.read()) if one.state == "waiting"]
 
     skill, entry = with_app(waiting)
+    assert "in use" in melete("learn", "show", str(number)).stdout, "it is not undone yet"
     assert f"melete learn show {skill.number}" in done.stdout
     assert "+3. Restart nothing." in skill.proposal.diff
     assert (entry.proposal.target, entry.proposal.change["operations"][0]["action"]) == ("memory", "remove")

@@ -1,6 +1,5 @@
 """What a run found out the hard way is learned although its process is gone, and said to whoever comes next."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +27,7 @@ def test_three_sessions_of_eight_calls_leave_a_lesson(world: Frobbing) -> None:
     assert worked.stdout.startswith("learned: w-frob (created) · why: melete learn show "), worked.stdout
     assert len(world.ledger("learn.read")) == 3
     assert "w-frob" in world("skills", "list").stdout
+    assert world("verify").returncode == 0, world("verify").stdout
     again = lines(world("learn", "work", "--json").stdout)[0]
     assert not again["reviews"] and again["lines"] == ["nothing is due"]
 
@@ -48,7 +48,7 @@ def test_a_process_is_left_behind_and_the_next_one_says_what_it_learned(detachin
         assert "★ learned: w-frob (created) · why: melete learn show " in terminal.read_until("show ")
         assert terminal.end() == 0
     assert "learned" not in world("run", "-v", "Say four").stderr  # once
-    until(lambda: not _others(world))
+    until(lambda: not world.workers())
 
 
 def test_the_line_stands_in_the_session_that_it_is_about(world: Frobbing) -> None:
@@ -80,16 +80,3 @@ def _off(world: Frobbing) -> None:
     with Terminal(["run", "--yolo", "Frob it"], model=world.model, cwd=world.work, more=more) as terminal:
         terminal.read_until("Frobbed.")
         assert terminal.end() == 0
-
-
-def _others(world: Frobbing) -> list[str]:
-    """The processes that still learn in this home."""
-    found: list[str] = []
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            line, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if b"learn\0work" in line and os.fsencode(world.home) in variables:
-            found.append(entry.name)
-    return found

@@ -60,6 +60,13 @@ def test_a_session_is_reviewed_when_it_is_asked_for_and_not_twice(make: Make) ->
     assert world("learn", "review", "nothing-of-this-name").returncode != 0
 
 
+def test_what_was_reviewed_for_its_signals_is_not_reviewed_again(make: Make) -> None:
+    world = make()
+    world.frob()
+    world("learn", "work")
+    assert world("learn", "review").stdout.startswith("there is nothing new to review")
+
+
 def test_where_learning_is_off_the_commands_say_so(make: Make) -> None:
     world = make(enabled=False)
     world.more_ = {"MELETE_LEARNING": ""}

@@ -1,8 +1,11 @@
 """What came of skills and memory that a session had before it: told once, from its log, and amended by what a person says later."""
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -171,7 +174,7 @@ def test_good_and_bad_are_said_in_a_chat(tmp_path: Path) -> None:
 
 def test_the_work_after_a_one_shot_run_tells_what_came_of_it(tmp_path: Path) -> None:
     skill()
-    on = {"MELETE_LEARNING": "true", "MELETE_LEARNING_DETACH": "false"}
+    on: dict[str, Any] = {"MELETE_LEARNING": "true", "MELETE_LEARNING_DETACH": "false"}
     with ScriptedModel([VIEW, COUNT, THREE]) as model:
         for words in (("run", "Count to three."), ("learn", "work"), ("learn", "work")):
             assert melete(*words, model=model, cwd=tmp_path, **on).returncode == 0
@@ -197,3 +200,33 @@ def test_a_run_is_judged_over_http(tmp_path: Path) -> None:
         late = server.client.post(f"/v1/runs/{first['id']}/feedback", json={"verdict": "good"})
         assert (late.status_code, code(late)) == (409, "not_the_last_run")
         assert server.events(f"/v1/runs/{first['id']}/events")[-1].event == "run.ended"
+
+
+SETTLE = """
+import asyncio, os, sys
+from melete import load
+from melete.app.learn_outcomes import settle
+from melete.app.wire import open_melete
+
+async def main() -> None:
+    async with open_melete(load(environ=os.environ)) as app:
+        ref = await app.store.find(sys.argv[1])
+        print(len(await settle(app, ref.id, await app.store.facts(ref))))
+
+asyncio.run(main())
+"""
+
+
+def test_two_processes_tell_it_once(tmp_path: Path) -> None:
+    skill()
+
+    async def main() -> tuple[list[str], int]:
+        async with talk(model, tmp_path) as here:
+            await here.say("Count to three.")
+            words = (sys.executable, "-c", SETTLE, here.conversation.ref.id)
+            both = [await asyncio.create_subprocess_exec(*words, stdout=PIPE) for _ in range(2)]
+            said = [(await one.communicate())[0].decode().strip() for one in both]
+            return sorted(said), len((await told(here))[0])
+
+    with ScriptedModel([VIEW, COUNT, THREE]) as model:
+        assert asyncio.run(main()) == (["0", "1"], 1)

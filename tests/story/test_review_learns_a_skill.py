@@ -1,12 +1,15 @@
 """After the answer, a review reads what was done and proposes what is worth keeping; what passes its gates can be used at once."""
 
+from datetime import timedelta
 from pathlib import Path
 
 from melete.app.memory import remembered
+from melete.app.reviewing import release
 from melete.app.skills import library
 from melete.core.ports import Change
-from melete.learn.facts import Decision, Review, facts_of, fields_of
-from melete.testing import Call, Say
+from melete.learn.facts import Decision, Proposed, Review, facts_of, fields_of
+from melete.learn.gates import A_DAY
+from melete.testing import Call, ManualClock, Say
 from tests.reviewing import (
     HARD,
     NAME,
@@ -143,7 +146,9 @@ def test_a_skill_that_was_wrong_is_patched(tmp_path: Path) -> None:
         assert (second.parent, second.version, second.state) == (first.version, made.version, "trial")
         assert "ITEM --fast`" in (await library(here.app).read(NAME)).text
 
-    session([*HARD, view(), patch("ITEM`", "ITEM --fast`"), Say("Mended.")], tmp_path / "work", check)
+    model = session([*HARD, view(), patch("ITEM`", "ITEM --fast`"), Say("Mended.")], tmp_path / "work", check)
+    asked = model.requests[3].json["messages"][-1]["content"]
+    assert f"Skills that come near:\n- {NAME}: " in asked, "it need not be looked for"
 
 
 def test_what_a_person_wrote_is_theirs_to_decide_about(tmp_path: Path) -> None:
@@ -193,3 +198,20 @@ def test_what_a_person_turned_down_is_not_proposed_again(tmp_path: Path) -> None
 
     script = [*HARD, create(), Say("Proposed."), create("other-name"), Say("Left.")]
     session(script, tmp_path / "work", check, settings=ASK)
+
+
+def test_what_waited_for_another_day_is_taken_up_on_it(tmp_path: Path) -> None:
+    async def check(here: Talk) -> None:
+        cap = [Proposed(id=str(n), status="trial", target="skill", name=f"n{n}", did="created") for n in range(A_DAY)]
+        for one in cap:
+            await here.app.ledger.append(one.kind, fields_of(one))
+        await reviewed(here)
+        assert names(here) == set()
+        assert not await release(here.app)
+        here.app.clock = ManualClock(here.app.clock.now() + timedelta(days=1))
+        (made,) = await release(here.app)
+        assert (made.status, made.review) == ("trial", "r1")
+        assert names(here) == {NAME}
+        assert not await release(here.app)
+
+    session([*HARD, create(), Say("Proposed.")], tmp_path / "work", check)

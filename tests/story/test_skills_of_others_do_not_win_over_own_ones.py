@@ -74,6 +74,23 @@ def test_not_among_the_suggestions_either(tmp_path: Path) -> None:
     assert "box-pro" not in str(request["messages"])
 
 
+def test_where_it_is_looked_for_it_comes_last_and_without_its_own_words(tmp_path: Path) -> None:
+    put("skills/user/boxes/SKILL.md", OWN)
+    put("skills/hub/box-pro/SKILL.md", THEIRS)
+
+    async def main() -> list[Any]:
+        async with talk(model, tmp_path) as here:
+            await here.say("Look for it.")
+            return await here.results()
+
+    looked = Call("skill_search", {"query": "pack the box the quick way"})
+    with ScriptedModel([looked, Call("skills_list"), Say("Done.")]) as model:
+        for result in asyncio.run(main()):
+            found = {row["name"]: row["description"] for row in result["skills"]}
+            assert [*found].index("boxes") < [*found].index("box-pro") == len(found) - 1
+            assert found["box-pro"].startswith("from elsewhere and unproven here")
+
+
 def test_memory_says_otherwise_too(tmp_path: Path) -> None:
     put("skills/hub/box-pro/SKILL.md", THEIRS)
     put("memories/MEMORY.md", f"Here boxes are packed with `{LINE}`.\n")

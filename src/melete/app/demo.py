@@ -27,7 +27,8 @@ from melete.core.errors import UsageError
 from melete.core.event import RunEnded, Stop, ToolEnded, ToolStarted
 from melete.core.message import Usage
 from melete.learn.briefs import OPENING
-from melete.learn.facts import Debt, Proposed, facts_of
+from melete.learn.facts import Debt, facts_of
+from melete.learn.facts import Proposed as Proposed
 from melete.testing import Call, Calls, Fault, Reply, Say, ScriptedModel
 
 ASSETS = Path(__file__).with_name("demo_project")

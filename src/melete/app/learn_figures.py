@@ -31,15 +31,17 @@ SIGNALS: Mapping[str, str] = {
 MEASURED = (
     "A task is a turn in which anything was called. Its class is the verb of the last call that worked and changed something, such "
     "as `git push`; its calls are all calls of tools, those that load a skill among them, its work those without such lookups.",
-    "A lesson has followed a task when at least 30 % of its commands and options occur in the calls behind the moment at which it "
-    "was shown. Nothing else gets credit or blame.",
+    "A lesson was followed in a task when at least 30 % of its commands and options occur in the calls behind the moment at which "
+    "it was shown. Nothing else gets credit or blame.",
     "The reward is 1 for a task that was done, less .5 if it was corrected, .25 if an error came twice, .1 for each time the usual "
     "number of calls beyond the first, and .05 per 10,000 tokens.",
-    "Intervals hold nine of ten; few equal values are not taken for certain. P is the probability that a difference has this sign.",
+    "Intervals hold nine of ten; a few equal values are not taken for certain. P is the probability that a gain has its sign.",
 )
 UNMEASURED = (
     "Whether a task would have gone as well without the lesson: it is compared with tasks of the same class from before it, and "
     "time brings other changes as well. Only withheld uses would be a true control.",
+    "What the same work would take without learning: the first meeting of a class holds a search that is not needed twice in one "
+    "conversation. `melete learn bench` runs the same tasks with and without, in a world whose right answers are known.",
     "Whether an answer was right where nobody said otherwise: a mistake that nobody corrected counts as done.",
     "Lessons that name no command, such as a tone or a preference: whether they are heeded cannot be seen in a call.",
     "Whether the work itself got easier or harder: classes are told apart by what was run, not by how hard it was.",

@@ -18,9 +18,9 @@ from melete.core.memory import Past, Target
 from melete.core.skill import MAIN, Version
 from melete.core.tool import ToolError
 from melete.learn.facts import Debt, Decision, Outcome, Review, Undo, facts_of
-from melete.learn.gates import Verdict
 from melete.learn.inbox import FILES, Item, inbox
 from melete.learn.lineage import Row, blamed, decisions, is_change, likeliest, made_by, named
+from melete.learn.verdict import Verdict
 
 if TYPE_CHECKING:
     from melete.skills.manage import Keeper
@@ -108,10 +108,11 @@ def history(app: Melete, name: str = "", *, session: str = "") -> list[Step]:
     """Everything that was learned, undone and decided, the oldest first; of one name or session where it is given."""
     rows = app.ledger.read()
     items = inbox(rows)
-    covered = {number for item in items for number in made_by(rows, item)}
+    changes = [row for row in rows if is_change(row)]
+    covered = {number for item in items for number in made_by(changes, item)}
     steps = [_of_item(item) for item in items]
-    for row in rows:
-        if is_change(row) and row["number"] not in covered and (name or row.get("author") == "agent"):
+    for row in changes:
+        if row["number"] not in covered and (name or row.get("author") == "agent"):
             steps += _of_row(row)
     steps += map(_of_undo, facts_of(Undo, rows) if not name else ())
     found = [one for one in steps if (not name or one.name in _names(name)) and session in ("", one.session)]
@@ -187,7 +188,7 @@ def _chosen(rows: Sequence[Row], name: str) -> tuple[Row | None, Item | None]:
         return changes[min(found.numbers)] if found.numbers else None, None
     learned = [row for row in changes.values() if row.get("session") and _is_of(row, name)]
     row = learned[-1] if learned else None
-    mine = [item for item in items if row and row["number"] in made_by(rows, item)]
+    mine = [item for item in items if row and row["number"] in made_by([*changes.values()], item)]
     if row is None:  # nothing of it is in use, it may wait all the same
         mine = [item for item in items if item.proposal.name in _names(name)]
     return row, mine[-1] if mine else None

@@ -26,8 +26,9 @@ from melete.core.ports import Applied, Change
 from melete.core.tool import ToolError
 from melete.learn import gate_evidence
 from melete.learn.facts import Decision, Proposed, Review, facts_of, fields_of
-from melete.learn.gates import Proposal, Verdict, form, safety
+from melete.learn.gates import Proposal, form, safety
 from melete.learn.inbox import Item, hunks, inbox, told
+from melete.learn.verdict import Verdict
 from melete.security.redact import without_shapes
 
 __all__ = ["Done", "Inbox", "Item", "Look", "Proposed", "Verdict"]
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 _tree_of: Lazy[Callable[[Path], Mapping[str, bytes]]] = Lazy("melete.skills.versions:tree_of")
 _diff: Lazy[Callable[[Mapping[str, bytes], Mapping[str, bytes]], str]] = Lazy("melete.skills.versions:diff")
 _strict: Lazy[Callable[..., Any]] = Lazy("melete.skills.format:strict")
-KEPT = "it goes on waiting"
 LEARNED = "learned: proposal {}"
 """The reason of a version that a lesson became, by whoever it was made."""
 C = TypeVar("C", Change, Noting)
@@ -74,6 +74,7 @@ class Inbox:
     def __init__(self, app: Melete, who: str = "") -> None:
         self._app = app
         self._who = who
+        self._due: dict[str, str] = {}
 
     def now(self) -> datetime:
         """The time, as the home's clock has it."""
@@ -81,7 +82,9 @@ class Inbox:
 
     def items(self, *, everything: bool = False) -> list[Item]:
         """What waits, or all that was ever proposed, the oldest first."""
-        found = [one for one in inbox(self._app.ledger.read()) if one.who in ("", self._who)]
+        rows = self._app.ledger.read()
+        self._due = {one.id: one.why for one in facts_of(Review, rows) if one.why}
+        found = [one for one in inbox(rows) if one.who in ("", self._who)]
         return found if everything else [one for one in found if one.state == "waiting"]
 
     def find(self, name: str) -> Item:
@@ -105,14 +108,13 @@ class Inbox:
                 )
             except (ToolError, MeleteError) as error:
                 hindrance = str(error)
-        reviews = facts_of(Review, self._app.ledger.read(kind=Review.kind) if made.review else ())
         return Look(
             item=item,
             diff=diff or made.diff,
             evidence=await evidence(self._app, made.session, made.turns),
             moved=moved,
             hindrance=hindrance,
-            due=next((one.why for one in reviews if one.id == made.review and one.why), ""),
+            due=self._due.get(made.review, ""),
         )
 
     async def _skill_now(self, made: Proposed) -> tuple[str, bool, str]:
@@ -145,7 +147,7 @@ class Inbox:
                 )
             done = await (self._accept_skill(item) if made.target == "skill" else self._accept_memory(item))
         except ToolError as error:
-            raise UsageError(str(error), kept=KEPT, next=_next(item)) from error
+            raise UsageError(str(error), kept=_kept(item), next=_next(item)) from error
         await self._decide(
             Decision(proposal=made.id, did="accepted", version=done.version, reason="anyway" if anyway else "")
         )
@@ -157,7 +159,7 @@ class Inbox:
             return Done(item=item, version=version)
         applied = await keeper.apply(change)
         if not applied.ok:
-            raise UsageError(_why(item.proposal, applied), kept=KEPT, next=_next(item))
+            raise UsageError(_why(item.proposal, applied), kept=_kept(item), next=_next(item))
         return Done(item=item, version=applied.version, diff=applied.diff)
 
     async def _accept_memory(self, item: Item) -> Done:
@@ -168,7 +170,7 @@ class Inbox:
         noted: Noted = await (notes.accept(item.proposal.id, self._who) if waits else notes.apply(change))
         if not noted.ok:
             room = "melete memory edit makes room" if noted.full else _next(item)
-            raise UsageError(noted.reason, kept=KEPT, next=room)
+            raise UsageError(noted.reason, kept=_kept(item), next=room)
         return Done(item=item, version=str(noted.number or ""), diff=item.proposal.diff, receipts=noted.receipts)
 
     async def reject(self, item: Item, reason: str = "") -> None:
@@ -352,6 +354,10 @@ def _why(made: Proposed, applied: Applied) -> str:
     if "skill_view" in applied.reason:
         return f"there is a skill {made.name} by now, which this would replace"
     return applied.reason
+
+
+def _kept(item: Item) -> str:
+    return "it goes on waiting" if item.state == "waiting" else "nothing was changed"
 
 
 def _next(item: Item) -> str:

@@ -88,8 +88,8 @@ def _said(found: "Report") -> Iterator[str]:
     yield together(found)
     for word, text in (("helps", "shown to help"), ("harms", "shown to harm")):
         names = [f"`{one.name}`" for one in found.effects if one.judged == word]
-        many = f"{len(names)} {plural(len(names), 'lesson is', many='lessons are')} {text}"
-        yield f"{many}: {', '.join(names)}." if names else f"{many}."
+        many = f"{len(names)} {plural(len(names), 'lesson is', many='lessons are')}"
+        yield f"{many} {text} by itself: {', '.join(names)}." if names else f"No lesson is {text} by itself."
     few = sum(one.judged in ("too_few", "no_controls") for one in found.effects)
     yield f"Of {few} it is too early to say, and that is said of each. {controls(found)}"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct, structs, to_builtins
 
 from melete.app.memory import remembered
 from melete.app.skill_shelf import noticed
@@ -23,9 +23,9 @@ from melete.core.ports import Change
 from melete.core.skill import MAIN, Version
 from melete.core.tool import ToolError
 from melete.learn.facts import Decision, Kept, Proposed, Undo, fields_of
-from melete.learn.gates import Verdict
-from melete.learn.inbox import FILES, told
-from melete.learn.lineage import Meant, Row, begun, made_by, named, of_session
+from melete.learn.inbox import FILES, Item, told
+from melete.learn.lineage import Meant, Row, begun, gone_with, named, of_session
+from melete.learn.verdict import Verdict
 
 if TYPE_CHECKING:
     from melete.skills.manage import Keeper
@@ -95,37 +95,42 @@ async def meant(app: Melete, *, session: str = "", name: str = "") -> Meant:
 
 async def undo(app: Melete, what: Meant, *, dry: bool = False) -> Undone:
     """Take back what is meant, and say what became of each; with `dry` only say it. Raises StorageError, StoreError."""
-    rows = await _noticed(app, what.numbers)
+    rows = await _noticed(app, what)
+    of = what.of.id if what.of else ""
     record = begun(rows, what) or Undo(
-        id=token_hex(4),
-        session=what.session,
-        proposals=tuple(one.proposal.id for one in what.items),
-        took=tuple(sorted(what.numbers)),
-        of=what.of.id if what.of else "",
-    )
+        id=token_hex(4), session=what.session, took=tuple(sorted(what.numbers)), of=of
+    )  # fmt: skip
     work = _Work(app, what, record=record, rows=rows)
     effects = [*await work.skills(act=False), *await work.memory(act=False)]
     nothing = not any(one.taken or one.did == "stays" for one in effects)
     if dry or (nothing and not _waiting(what)):
         return Undone(about=what.about, dry=dry, effects=tuple(effects), closed=_waiting(what))
-    number = record.number or await app.ledger.append(record.kind, fields_of(record))
+    items = what.items if what.of else (*gone_with(rows, work.gone(effects)), *_waiting_items(what))
+    number = record.number
+    if not number:
+        record = structs.replace(record, proposals=tuple(one.proposal.id for one in items))
+        number = await app.ledger.append(record.kind, fields_of(record))
     done = (*await work.skills(act=True), *await work.memory(act=True))
-    await _decide(app, what, rows=rows, taken={number for one in done for number in one.taken})
+    await _decide(app, what, items)
     return Undone(about=what.about, number=number, effects=done, closed=_waiting(what))
 
 
+def _waiting_items(what: Meant) -> tuple[Item, ...]:
+    return () if what.of else tuple(one for one in what.items if one.state == WAITING)
+
+
 def _waiting(what: Meant) -> tuple[int, ...]:
-    return () if what.of else tuple(one.number for one in what.items if one.state == WAITING)
+    return tuple(one.number for one in _waiting_items(what))
 
 
-async def _noticed(app: Melete, numbers: Collection[int]) -> Sequence[Row]:
+async def _noticed(app: Melete, what: Meant) -> Sequence[Row]:
     """The ledger once it tells what a person has edited of these skills."""
-    rows, keeper = app.ledger.read(), library(app)
-    for name in _names(rows, numbers):
+    rows, keeper = what.rows, library(app)
+    for name in _names(rows, what.numbers):
         if name in keeper:
             await noticed(keeper, name)
     last = rows[-1]["number"] if rows else 0
-    return [*rows, *app.ledger.read(after=last)] if last else rows
+    return [*rows, *app.ledger.read(after=last)]
 
 
 def _names(rows: Sequence[Row], numbers: Collection[int]) -> list[str]:
@@ -140,6 +145,11 @@ class _Work:
         self._what = what
         self._rows = rows
         self._why = f"{record.tag}of {what.about}"
+        self._names = _names(rows, what.numbers)
+        self._of: dict[str, list[Row]] = {name: [] for name in self._names}
+        for row in rows:
+            if (known := self._of.get(row.get("skill", ""))) is not None:
+                known.append(row)
 
     async def skills(self, *, act: bool) -> list[Effect]:
         """What becomes of the skills."""
@@ -149,8 +159,8 @@ class _Work:
         def away(step: "Step") -> bool:
             return step.number in numbers
 
-        for name in _names(self._rows, numbers):
-            known = _steps.load()(self._rows, name)
+        for name in tuple(self._names):
+            known = _steps.load()(self._of[name], name)
             try:
                 left = _without.load()(known, away, keeper.versions.tree)
                 found += [await self._skill(keeper, name, left, act=act)] if left else []
@@ -172,7 +182,10 @@ class _Work:
         version = _version_of.load()(left.files) if left.files else ""
         if act:
             made = _standing_in.load()(like, self._why)
-            await keeper.become(made, left.files, base=_version_of.load()(before) if before else "")
+            base = _version_of.load()(before) if before else ""
+            await keeper.become(made, left.files, base=base, more=name != self._names[-1])
+        else:  # what is changed comes last: what is forced to the disk then holds it all
+            self._names.sort(key=name.__eq__)
         did = "archived" if not left.files else "merged" if left.kept and version != like.version else "back"
         return Effect(target="skill", name=name, did=did, version=version, taken=left.taken, diff=shown)
 
@@ -217,6 +230,17 @@ class _Work:
         taken = tuple(row["number"] for row in mine) if any(KEPT not in one for one in noted.receipts) else ()
         return Effect(target="memory", name=name, did="changed", taken=taken, said=noted.receipts, proposal=proposal)
 
+    def gone(self, effects: Sequence[Effect]) -> set[int]:
+        """The numbers of the changes of which nothing is left, by what becomes of each."""
+        stays = {
+            one.name if one.target == "skill" else ""
+            for one in effects
+            if one.said and not one.taken and one.did != "back"
+        }
+        mine = (row for row in self._rows if row["number"] in self._what.numbers)
+        taken = {number for one in effects for number in one.taken}
+        return taken | {row["number"] for row in mine if row.get("skill", "") not in stays}
+
     async def _propose(
         self, target: Literal["skill", "memory"], name: str, *, change: Change | Noting, diff: str, said: str
     ) -> str:
@@ -232,20 +256,14 @@ class _Work:
         return await self._app.ledger.append(fact.kind, fields_of(fact))
 
 
-async def _decide(app: Melete, what: Meant, *, rows: Sequence[Row], taken: Collection[int]) -> None:
-    """Tell of each lesson that it was undone, or counts again."""
-    for item in what.items:
-        waited = item.state == WAITING
-        if waited and what.of:
+async def _decide(app: Melete, what: Meant, items: Sequence[Item]) -> None:
+    """Tell of each lesson that it was undone, or counts again; one that waited does not wait any more."""
+    for item in items:
+        waited = item.state == WAITING or not item.version
+        if what.of and (waited or item.state != "undone"):
             continue
-        if not (waited or made_by(rows, item) & {*what.numbers, *taken} or what.of):
-            continue
-        decision = Decision(
-            proposal=item.proposal.id,
-            did="accepted" if what.of else "undone",
-            version=item.version,
-            reason=BACK if what.of else f"undo of {what.about}",
-        )
+        did, reason = ("accepted", BACK) if what.of else ("undone", f"undo of {what.about}")
+        decision = Decision(proposal=item.proposal.id, did=did, version=item.version, reason=reason)
         await app.ledger.append(decision.kind, fields_of(decision))
         if waited and item.source == "memory":  # memory keeps a list of its own of what waits
             await app.ledger.append("memory.decision", {"proposal": item.proposal.id, "accepted": False})

@@ -9,7 +9,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable, Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -17,11 +17,11 @@ from msgspec import structs
 
 from melete.app.learn_lock import locked, stamp
 from melete.app.learn_outcomes import settle
-from melete.app.reviewing import Job, review
+from melete.app.reviewing import Job, release, review
 from melete.app.unstored import SOURCE
 from melete.app.wire import Melete
 from melete.core.errors import SessionNotFoundError
-from melete.core.event import Fact, Opened, Reply, RunStarted, Said, ToolEnded
+from melete.core.event import Fact, Opened, Reply, RunEnded, RunStarted, Said, ToolEnded
 from melete.core.session import SessionInfo, SessionRef, Which
 from melete.learn.debts import TRIES, Debts, Due, Rule, Standing, only, whole
 from melete.learn.facts import Brief, Debt, ReadUpTo, Review, fields_of
@@ -102,6 +102,7 @@ class Worker:
         self._kinds |= {"memory"} if settings.memory.enabled else set()
         self._share = Share(self._settings.day_share)
         self._read: dict[str, Reading] = {}
+        self._released: date | None = None
         self._live = live
         self._told = told
 
@@ -121,6 +122,9 @@ class Worker:
         await self._catch_up()
         for info in await self._candidates():
             await self._look(info)
+        if self._released != (today := self.app.clock.now().date()):  # what waits for nothing but another day
+            await release(self.app)
+            self._released = today
         seen: set[tuple[str, int]] = set()
         while todo := [one for one in self._due() if (one.session, one.upto) not in seen]:
             for due in todo:  # behind what is gone on with, the rest of a session may be due as well
@@ -137,7 +141,8 @@ class Worker:
                 return None
             await self._catch_up()
             stands = await self._look(await self.app.store.info(ref))
-            if stands.seq <= max(1, stands.paid):
+            behind = await self.app.store.facts(ref, after=stands.paid)
+            if not any(isinstance(fact, RunEnded) and fact.seq <= stands.seq for fact in behind):
                 return None
             return await self._review(whole(stands, "asked for"), asked=True)
 
@@ -176,7 +181,7 @@ class Worker:
         if (seq, over) != (stands.seq, stands.over):
             after = max(stands.seq, reading.start)
             debts = [_debt(info.id, signal) for at, signal in found if at > after]
-            read = ReadUpTo(session=info.id, seq=seq, over=over, **reading.counts(stands.paid))
+            read = ReadUpTo(session=info.id, upto=seq, over=over, **reading.counts(stands.paid))
             await self._append(*debts, read)
         if over:
             del self._read[info.id]

@@ -119,12 +119,13 @@ class Learning:
 
     async def run(self) -> None:
         """Read and review whenever there is something to do, until cancelled."""
-        await asyncio.sleep(AFTER)
-        worker = _worker.load()(self._app, live=self._live, told=self._telling.tell)
+        worker: Worker | None = None
         while True:
+            await asyncio.sleep(AFTER)
             self._wanted.clear()
             self._soon = False
             try:
+                worker = worker or _worker.load()(self._app, live=self._live, told=self._telling.tell)
                 self._soon = not await worker.turn()
                 await self._telling.again()
             except MeleteError as error:
@@ -132,7 +133,6 @@ class Learning:
             except Exception:
                 log.exception("learning failed; it is tried again")
             await self._wait()
-            await asyncio.sleep(AFTER)
 
     async def _wait(self) -> None:
         """Until a run has ended, a session is idle, or it is time to look again."""

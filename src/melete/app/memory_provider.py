@@ -52,7 +52,7 @@ ALL = 1 << 30
 def provider_of(app: Melete) -> Callable[[ProviderStart], object] | None:
     """What makes the provider that the settings name; None for none. Raises ConfigError for a name that nobody has."""
     name = app.loaded.settings.memory.provider
-    if not name or not app.loaded.settings.memory.enabled or app.ephemeral:
+    if not name or not app.loaded.settings.memory.enabled or app.ephemeral or app.then:
         return None
     add_installed(app.registry, "memory", [name])
     if name not in app.registry.all("memory"):

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from uuid import uuid4
 
-from msgspec import Struct, structs
+from msgspec import Struct, convert, structs
 
 from melete.agent.agent import RUNTIME, Agent
 from melete.agent.approvals import Desk as Nobody
@@ -49,14 +49,16 @@ from melete.core.message import Message, Text, ToolCall, user
 from melete.core.model import ModelClient, ModelRequest
 from melete.core.plugin import Lazy
 from melete.core.policy import Allowance, Limits, Step
-from melete.core.ports import Environment, Memory, Processes, SkillLibrary
+from melete.core.ports import Change, Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, SessionRef
 from melete.core.skill import Here, Skill
 from melete.core.tool import Tool
 from melete.core.transcript import Transcript
 from melete.learn.briefs import OPENING, PROPOSES, READS, SYSTEM, brief
-from melete.learn.facts import Brief, Debt, Review, fields_of
-from melete.learn.proposing import Desk, ProposingMemory, ProposingSkills
+from melete.learn.facts import Brief, Debt, Proposed, Review, fields_of
+from melete.learn.gates import A_DAY
+from melete.learn.inbox import inbox
+from melete.learn.proposing import Desk, ProposingMemory, ProposingSkills, held_back, made_today
 from melete.learn.signals import spoken
 from melete.learn.windows import windows
 
@@ -202,6 +204,29 @@ async def review(app: Melete, job: Job, *, on_begun: OnBegun | None = None) -> R
     return await sitting.over(status, said=ended.text, error=ended.error or "")
 
 
+async def release(app: Melete) -> Sequence[Proposed]:
+    """Judge anew what waits for nothing but another day, as many as this one has room for; returns what they are now.
+
+    Does nothing where a person wants to be asked. Raises StoreError.
+    """
+    rows = await asyncio.to_thread(app.ledger.read)
+    waiting = [item.proposal for item in inbox(rows) if held_back(item)]
+    settings, made = app.loaded.settings, list[Proposed]()
+    if not waiting or settings.learning.autonomy != "auto" or not settings.skills.enabled:
+        return ()
+    for old in waiting[: max(0, A_DAY - made_today(rows, app.clock))]:
+        with suppress(SessionNotFoundError):
+            parent = await _parent(app, old.session)
+            desk = _desk(app, parent, review=old.review, model=old.model, after=min(old.turns, default=1) - 1)
+            keeper = library(app, parent.opened.cwd)
+            skills = ProposingSkills(keeper, desk, own=partial(own_lines, keeper))
+            new, _ = await skills.propose_again(convert(old.change, Change))
+            if new.status == "refused":
+                await desk.replaced(old, new)
+            made.append(new)
+    return made
+
+
 class Sitting:
     """One review from its beginning to its end."""
 
@@ -217,9 +242,7 @@ class Sitting:
     async def held(self) -> RunEnded:
         """Hold the review; a conversation that does not fit is shown in windows after all. Raises MeleteError."""
         app, job = self._app, self._job
-        ref = await app.store.find(job.session)
-        facts = tuple(fact for fact in await app.store.facts(ref) if fact.seq <= job.upto)
-        parent = Parent(ref=ref, facts=facts, state=Transcript(facts))
+        parent = await _parent(app, job.session, upto=job.upto)
         skills = library(app, parent.opened.cwd) if app.loaded.settings.skills.enabled else None
         async with AsyncExitStack() as stack:
             tools = await _tools(app, stack, skills, brief=job.brief)
@@ -252,18 +275,7 @@ class Sitting:
 
     def _parts(self, parent: Parent, tools: tuple[Tool, ...], skills: "Keeper | None") -> Parts:
         app, job = self._app, self._job
-        desk = self._desk = Desk(
-            ledger=app.ledger,
-            clock=app.clock,
-            redact=app.redact,
-            review=job.id,
-            session=job.session,
-            facts=parent.facts,
-            after=job.after,
-            model=self._model,
-            auto=self._settings.autonomy == "auto",
-            strict=wrong_form,
-        )
+        desk = self._desk = _desk(app, parent, review=job.id, model=self._model, after=job.after)
         notes = remembered(app) if app.loaded.settings.memory.enabled else None
         library_ = ProposingSkills(skills, desk, own=partial(own_lines, skills)) if skills else None
         memory = ProposingMemory(notes, desk) if notes else None
@@ -348,6 +360,27 @@ class Sitting:
             memory=parts.memory,
             state=state,
         )
+
+
+async def _parent(app: Melete, session: str, *, upto: int | None = None) -> Parent:
+    ref = await app.store.find(session)
+    facts = tuple(fact for fact in await app.store.facts(ref) if upto is None or fact.seq <= upto)
+    return Parent(ref=ref, facts=facts, state=Transcript(facts))
+
+
+def _desk(app: Melete, parent: Parent, *, review: str, model: str, after: int) -> Desk:
+    return Desk(
+        ledger=app.ledger,
+        clock=app.clock,
+        redact=app.redact,
+        review=review,
+        session=parent.ref.id,
+        facts=parent.facts,
+        after=after,
+        model=model,
+        auto=app.loaded.settings.learning.autonomy == "auto",
+        strict=wrong_form,
+    )
 
 
 def unseen(_: Delta | ToolProgress) -> None:

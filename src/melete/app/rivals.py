@@ -36,13 +36,16 @@ _write: Lazy[Callable[[Path, bytes], bool]] = Lazy("melete.skills.catalogue:writ
 
 OWN: Final[Root] = "user"
 MEMORY: Final = "memory"
+SHORT, STEM = 3, 5
+"""Letters of a word that may stand for longer ones (`box` for boxes), and those that count."""
+WORD: Final = re.compile(r"[^\W_]+")
 MOSTLY: Final = 0.5
 """The share of its commands with which a skill of others is about those of own ones."""
 MOST_OWN, MOST_SAID, LONGEST_LINE = 200, 2, 240
 """Own skills that are looked at, the most useful first; commands that a note tells, and characters of each."""
 
 
-async def compared(app: Melete, library: "Library", who: str = "") -> "Rivals":
+async def compared(app: Melete, library: "Library", *, who: str = "") -> "Rivals":
     """The skills of others in a library, held against own ones and what a person's agent remembers; raises nothing."""
     notes: Sequence[MemoryEntry] = ()
     if app.loaded.settings.memory.enabled:
@@ -84,7 +87,7 @@ class Rivals:
 
     def note(self, skill: Skill, text: str) -> str:
         """What stands before a text of a skill that is loaded, in a line; empty where nothing is against it."""
-        against = self._against(skill, text)
+        against = self._against(skill, text, _ways.load()(text))
         if not against:
             return ""
         said = "; ".join(
@@ -95,13 +98,16 @@ class Rivals:
 
     def _is_withheld(self, skill: Skill) -> bool:
         shown = self._of(skill)
-        return len(self._against(skill, self._text(skill.name))) >= MOSTLY * max(1, len(shown))
+        return len(self._against(skill, self._text(skill.name), shown)) >= MOSTLY * max(1, len(shown))
 
-    def _against(self, skill: Skill, text: str) -> Mapping[str, tuple[str, str]]:
-        """The verbs that a text of a skill of others shows in a way that no own one does: who says otherwise, and a line of it."""
+    def _against(self, skill: Skill, text: str, code: Ways) -> Mapping[str, tuple[str, str]]:
+        """The verbs that a text of a skill of others shows, in its code or beside it, in a way that no own one does.
+
+        With who says otherwise, and a line of it. A call without any option is no way of its own.
+        """
         if skill.root not in OTHERS or skill.pinned or not (own := self._ours()):
             return {}
-        shown = {verb: {*said} for verb, said in _ways.load()(text).items()}
+        shown = {verb: {*said} - {""} for verb, said in code.items()}
         for verb in (one for one in own if one in text):  # in the midst of a sentence too
             for found in re.finditer(rf"(?<![\w./-]){re.escape(verb)}(?![\w-])([^\n`;|&]*)", text):
                 if said := _way.load()(found[1]):
@@ -113,13 +119,13 @@ class Rivals:
         }
 
     def _ours(self) -> Mapping[str, tuple[str, dict[str, str]]]:
-        """The verbs that own skills and the memory show, with who does first, and all ways."""
+        """The verbs that own skills are about and the memory names, with who does first, and all ways."""
         self._renew()
         if self._own is None:
             self._own = {}
             names = [name for name in self._library.on(OWN)[:MOST_OWN] if self._library.reward(name) >= 0]
-            told = [(name, self._of(self._library.get(name))) for name in names]
-            for name, shown in (*told, (MEMORY, _ways.load()(self._remembered))):
+            told = [_about(skill, self._of(skill)) for skill in map(self._library.get, names)]
+            for name, shown in (*zip(names, told, strict=True), (MEMORY, _ways.load()(self._remembered))):
                 for verb, said in shown.items():
                     self._own.setdefault(verb, (name, {}))[1].update(said)
         return self._own
@@ -162,3 +168,13 @@ class Rivals:
         if self._memo and self._shown is not None and self._seen.keys() != self._shown.keys():
             _write.load()(self._memo, msgspec.msgpack.encode(self._seen))
             self._shown = dict(self._seen)
+
+
+def _about(skill: Skill, shown: Ways) -> Ways:
+    """Of what a skill shows, the verbs that its name and description name: what else it calls on its way proves nothing."""
+    said = WORD.findall(f"{skill.name} {skill.description}".lower())
+
+    def is_named(word: str) -> bool:
+        return word in said or (len(word) >= SHORT and any(one.startswith(word[:STEM]) for one in said))
+
+    return {verb: ways for verb, ways in shown.items() if all(map(is_named, WORD.findall(verb.lower()) or [""]))}

@@ -322,7 +322,9 @@ class LearningSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = "auto"
     notify: Annotated[
         Literal["off", "on", "verbose"],
-        Meta(description="Say in a line what was learned; verbose also what was refused, and reviews without a lesson."),
+        Meta(
+            description="Say in a line what was learned; verbose also what was refused, and reviews without a lesson."
+        ),
     ] = "on"
     detach: Annotated[
         bool, Meta(description="Let `melete run` leave a process behind that reviews; else the next one does it.")
@@ -332,7 +334,8 @@ class LearningSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         Meta(description="debt reviews when signals weigh enough; counters after so many steps or turns."),
     ] = "debt"
     review_every_steps: Annotated[
-        Annotated[int, Meta(ge=0)], Meta(description="With counters: tool calls between two reviews; 0 is never.")
+        Annotated[int, Meta(ge=0)],
+        Meta(description="With counters: steps with tool calls between two reviews; 0 is never."),
     ] = 10
     review_every_turns: Annotated[
         Annotated[int, Meta(ge=0)], Meta(description="With counters: turns between two reviews; 0 is never.")

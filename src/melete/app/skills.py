@@ -253,8 +253,8 @@ class Skills:
         """Hold skills of others against own ones and what is remembered, where there are some."""
         if self.library is None or not self.library.on(*OTHERS):
             return
-        self._rivals = await _compared.load()(self._app, self.library, self._options.owner)
-        self.state[RIVALS] = self._rivals.note
+        self._rivals = await _compared.load()(self._app, self.library, who=self._options.owner)
+        self.state[RIVALS] = self._rivals
 
     async def said(self, state: Transcript, frames: Sequence[Framed], prompt: Message | None) -> Message | None:
         """The prompt with the skills that it calls for, and the names of those that it suggests, behind it.

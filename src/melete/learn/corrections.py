@@ -37,6 +37,8 @@ _QUOTED: Final = re.compile(
 _CODE: Final = re.compile(r"`[^`\n]+`")
 _LOG: Final = re.compile(r"^(?:Traceback|[\w.]*(?:Error|Exception)\b.*:|fatal:|npm ERR|\w+: .*not found)", re.MULTILINE)
 _VALUE: Final = re.compile(r"[A-Za-z0-9][\w./+@-]*[A-Za-z0-9]|\d")
+_NUMBER: Final = re.compile(r"\d[\d.,:-]*[^\W_]{0,3}")
+_ADDRESS: Final = re.compile(r"\w+://\S+")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HAN: Final = re.compile(r"[\u4e00-\u9fff]")
 _ASKING: Final = re.compile(r"[?\uff1f]\W*\Z")
@@ -108,9 +110,9 @@ def features(message: str, before: str) -> dict[str, float]:
 
 def _compared(message: str, before: str) -> dict[str, float]:
     """How the message's values lie to those of what came before: other numbers, almost the same words, the same ones."""
-    new, old = set(_VALUE.findall(message)), set(_VALUE.findall(before[-LONGEST:]))
+    new, old = set(_VALUE.findall(_ADDRESS.sub(" ", message))), set(_VALUE.findall(before[-LONGEST:]))
     fresh = new - old
-    numbers = [one for one in fresh if one[0].isdigit()]
+    numbers = [one for one in fresh if _NUMBER.fullmatch(one)]
     known = [one for one in old if one[0].isdigit()]
     names = [one for one in fresh if len(one) > FEW]
     near = any(

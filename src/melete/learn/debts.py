@@ -111,7 +111,7 @@ class Debts:
     def _read(self, read: ReadUpTo) -> None:
         apart = int(read.state.get("apart", read.turns))
         counted = {"steps": read.steps, "turns": read.turns, "apart": apart}
-        self._set(read.session, seq=read.seq, at=read.at, over=read.over, **counted)
+        self._set(read.session, seq=read.upto, at=read.at, over=read.over, **counted)
 
     def _review(self, review: Review) -> None:
         stands = self.of(review.session)

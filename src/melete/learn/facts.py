@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from melete.core.message import Usage
-from melete.learn.gates import Verdict
+from melete.learn.verdict import Verdict
 
 Brief = Literal["skills", "memory", "both"]
 Status = Literal["trial", "inbox", "refused"]
@@ -47,14 +47,15 @@ class Debt(Kept, frozen=True, kw_only=True):
 
 
 class ReadUpTo(Kept, frozen=True, kw_only=True):
-    """How far a session's log was read for signals; `state` is the fold's, to go on from. `over` says that the session ended.
+    """How far a session's log was read for signals: up to the fact `upto`. `over` says that the session had ended then.
 
-    `steps` and `turns` count since the last review or use of `skill_manage`, for the plain counters.
+    `steps` and `turns` count since the last review or use of `skill_manage`, for the plain counters; `apart` in `state` are turns
+    since the last review. The log is read anew from its beginning: no word of it stands here.
     """
 
     kind: ClassVar[str] = "learn.read"
     session: str
-    seq: int
+    upto: int
     state: dict[str, Any] = {}
     steps: int = 0
     turns: int = 0
@@ -91,9 +92,10 @@ class Review(Kept, frozen=True, kw_only=True):
 class Proposed(Kept, frozen=True, kw_only=True):
     """A lesson and what its gates said. `id` is that of the proposal, `review` that of the review, empty for another source.
 
-    `target` and `name` say what it changes (the file of memory for an entry), `did` in a word how (created, patched …). `change` is the
-    whole `Change` or `Noting` as JSON, `diff` what a person reads. A trial holds the `version` that became usable (of memory the
-    number of the change). `hunks` are digests of what it adds and takes away, by which a rejected one is known again.
+    `target` and `name` say what it changes (the file of memory for an entry), `did` in a word how (created, patched …).
+    `change` is the whole `Change` or `Noting` as JSON, `diff` what a person reads. A trial holds the `version` that became
+    usable (of memory the number of the change). `hunks` are digests of what it adds and takes away, by which a rejected one is
+    known again.
     """
 
     kind: ClassVar[str] = "learn.proposal"
@@ -118,7 +120,10 @@ class Proposed(Kept, frozen=True, kw_only=True):
 
 
 class Decision(Kept, frozen=True, kw_only=True):
-    """What a person, or later evidence, decided about a proposal; `replaced` names in `by_proposal` the one that was edited from it."""
+    """What a person, or later evidence, decided about a proposal.
+
+    `replaced` names in `by_proposal` the one that was edited from it.
+    """
 
     kind: ClassVar[str] = "learn.decision"
     proposal: str
@@ -153,11 +158,11 @@ class Undo(Kept, frozen=True, kw_only=True, omit_defaults=True):
 class Task(Kept, frozen=True, kw_only=True, omit_defaults=True):
     """How a turn of a session went, whatever was shown in it: what outcomes are compared with.
 
-    `task` is its class, the verb of the last call that worked (`git push`), empty where nothing was called; `calls` are all calls
-    of tools, `work` those that looked nothing up in skills and memory. `errors` are calls that failed, `same_error` those that failed
-    just as one before in the turn, `retries` those of a verb that had failed in it. `spent` are tokens, cache reads at a tenth.
-    `listed` stands for the list of skills that its prompt had, as `skill.exposure` names it, `shown` for the entries of memory.
-    `before` is the reward of the same turn as it was told first: words that came later have changed it.
+    `task` is its class, the verb of the last call that worked (`git push`), empty where nothing was called; `calls` are all
+    calls of tools, `work` those that looked nothing up in skills and memory. `errors` are calls that failed, `same_error` those
+    that failed just as one before in the turn, `retries` those of a verb that had failed in it. `spent` are tokens, cache reads
+    at a tenth. `listed` stands for the list of skills that its prompt had, as `skill.exposure` names it, `shown` for the
+    entries of memory. `before` is the reward of the same turn as it was told first: words that came later have changed it.
     """
 
     kind: ClassVar[str] = "learn.task"
@@ -185,10 +190,11 @@ class Task(Kept, frozen=True, kw_only=True, omit_defaults=True):
 class Outcome(Kept, frozen=True, kw_only=True, omit_defaults=True):
     """What came of one exposure: a skill or entry of memory that was shown or loaded, in the turn `turn` of a session.
 
-    Told for what was loaded, suggested, pinned or withheld in the turn, and for what was shown before it and used in it. A list in the
-    prompt is told of by `Task.listed` and `Task.shown` alone: it is the same for many turns. `task` is the class of the turn, `arm`
-    control for what was withheld. `followed` is None without commands; only what was followed is `credited`. `errors`, `same_error`
-    and `retries` are those behind the exposure. `reward` is in [-1, 1] as docs/concepts/learning.md defines it; `before` is the one that it replaces.
+    Told for what was loaded, suggested, pinned or withheld in the turn, and for what was shown before it and used in it. A list
+    in the prompt is told of by `Task.listed` and `Task.shown` alone: it is the same for many turns. `task` is the class of the
+    turn, `arm` control for what was withheld. `followed` is None without commands; only what was followed is `credited`.
+    `errors`, `same_error` and `retries` are those behind the exposure. `reward` is in [-1, 1] as docs/concepts/learning.md
+    defines it; `before` is the one that it replaces.
     """
 
     kind: ClassVar[str] = "learn.outcome"

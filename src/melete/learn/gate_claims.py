@@ -14,6 +14,8 @@ from melete.learn.results import SURROUNDINGS
 from melete.security.words import UNKNOWN
 
 FILLED: Final = "PLACEHOLDER"
+MARKDOWN: Final = ".md"
+HIDDEN: Final = "<!--"
 CLOSE: Final = 12
 """Characters between a word that forbids and what it is about."""
 _FENCE: Final = re.compile(r"^ {0,3}(?:```+|~~~+)\s*(\w*)")
@@ -22,10 +24,11 @@ _HEADING: Final = re.compile(r"^ {0,3}#{1,6}\s+(.*)|^\*\*([^*]+)\*\*:?\s*$")
 _LABEL: Final = re.compile(r"^[\s*+>\d.)-]*([^:`]{2,30}):")
 _STEP: Final = re.compile(r"^\s*(?:[-*+]|\d+[.)])?\s*$")
 _NUMBERED: Final = re.compile(r"^\s*\d+[.)]\s")
+_INDENTED: Final = re.compile(r"(?: {4}|\t)\s*(?![-*+>]\s|\d+[.)]\s)[\w$./~]")
 _SPAN: Final = re.compile(r"`+([^`]+)`+")
 _PROMPT: Final = re.compile(r"^\s*(?:[$>%]\s+)?")
 _HOLE: Final = re.compile(r"\$\{?\w+\}?|<[\w .|/-]+>|\{\{?[\w .]+\}?\}|\[[\w .=-]+\]|\.\.\.|…")
-_VALUE: Final = re.compile(rf"[A-Z][A-Z0-9_-]*|.*{FILLED}.*|\$.*|[./*-]*")
+_VALUE: Final = re.compile(rf"[A-Z][A-Z0-9_-]*(?:\.\w{{1,4}})?|.*{FILLED}.*|\$.*|-*")
 _SET: Final = re.compile(r"(?<!\S)[A-Z_][A-Z0-9_]*=[^\s'\"]*")
 _URL: Final = re.compile(r"(?<![\w+.-])[a-z][a-z0-9+.-]{0,20}://[^\s`'\"<>)\]]+", re.IGNORECASE)
 _HOST: Final = re.compile(
@@ -38,9 +41,10 @@ _PATH: Final = re.compile(
 )
 _FLAG: Final = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _NAMED: Final = re.compile(
-    r"(?<![\w/.-])(?:(?=\w{0,99}_)\w{0,99}[a-z]\w*_\w+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?=\w{0,99}\d)(?=\w{0,99}[A-Za-z])\w{3,}|\d{3,}"
+    r"(?<![\w/.-])(?:(?=\w{0,99}_)\w{0,99}[a-z]\w*_\w+|[A-Z][A-Z0-9]*_[A-Z0-9_]+|(?=\w{0,99}\d)(?=\w{0,99}[A-Za-z])\w{3,}|\d+(?:\.\d+)+|\d{2,}"
     r"|(?!\w+-(?:to|by|of|the|and|in|a|as|for|or|on)-)[a-z]\w*(?:-\w+){2,})(?![\w/-])"
 )
+_SMALL: Final = re.compile(r"\d\d")
 _WORDS: Final = re.compile(r"[^\W_]{4,}")
 _COMMAND: Final = re.compile(
     r"((?:[a-z][\w.-]*)(?:\s+(?!(?:to|for|in|on|when|and|then|before|after|with|or|if|the|a|an|it|is)\b)[\w./=@:-]+){1,5})"
@@ -92,7 +96,7 @@ def added_lines(before: Mapping[str, str], after: Mapping[str, str]) -> list[Lin
 
 
 def _walk(path: str, text: str) -> Iterator[Line]:
-    front, fence, warns = False, None, False
+    front, fence, warns, gap = False, None, False, True
     for number, line in enumerate(text.replace("\\\n", " ").splitlines()):
         if line.strip() == "---" and path.endswith(MAIN) and (front or not number):
             front = not front
@@ -104,26 +108,28 @@ def _walk(path: str, text: str) -> Iterator[Line]:
         else:
             label = _LABEL.match(line)
             own = fence is None and label is not None and cue("warns").search(label[1]) is not None
-            yield Line(text=line, path=path, head=front, warns=warns or own, code=fence)
+            block = "" if gap and _INDENTED.match(line) and not front else fence
+            yield Line(text=line, path=path, head=front, warns=warns or own, code=block)
+        gap = not line.strip() or (gap and _INDENTED.match(line) is not None)
 
 
 def unwanted(line: Line, known: Evidence, *, memory: bool = False) -> tuple[str, str] | None:
     """The name of what no lesson may say and this line does, with the reason; a person who asked for it may have it kept."""
     text, bare = line.text, _SPAN.sub(" ¶ ", line.text)
-    asked = known.remember and same_words(text, known.said + known.denied)
-    if line.code is not None or asked:
-        return None
+    code = text if line.code is not None else " ; ".join(_SPAN.findall(text))
+    prose = line.code is None
     causes = [one.cause for one in known.signals if one.kind in ("fixed", "failed", "retries")]
     mends = mended(text) and (known.cured or not (causes and all(causes)))
-    if _blames(line, known, mends=mends):
+    dated = (line.head or memory) and cue("dated").search(text) and not _HOLE.search(text)
+    if HIDDEN in text:
+        return "hidden", "it holds a comment, which nobody sees who reads the page"
+    if known.remember and same_words(text, known.said + known.denied):
+        return None
+    if prose and _blames(line, known, mends=mends):
         return "broken_tool", "it says that something does not work; that passes, and the lesson would stay"
-    if (SURROUNDINGS.search(bare) or cue("around").search(bare)) and not mends:
+    if prose and not mends and (SURROUNDINGS.search(bare) or cue("around").search(bare)):
         return "environment", "it is about a failure of the surroundings, which no lesson mends"
-    if (
-        cue("session").search(bare)
-        or cue("ends").search(text)
-        or ((line.head or memory) and cue("dated").search(text) and not _HOLE.search(text))
-    ):
+    if cue("ends").search(code) or (prose and (dated or cue("session").search(bare))):
         return "one_off", "it is about one task or one day, and will not come again"
     return None
 
@@ -131,7 +137,8 @@ def unwanted(line: Line, known: Evidence, *, memory: bool = False) -> tuple[str,
 def _blames(line: Line, known: Evidence, *, mends: bool) -> bool:
     """Whether the line says that something fails which it does not name exactly, or for which it knows no cure."""
     text, bare = line.text, re.sub(r"[`*]", "", line.text)
-    if cue("tool").search(bare) and (cue("broken").search(bare) or cue("avoids").search(bare)):
+    ours = cue("ours").search(bare) and cue("denies").search(bare)
+    if ours or (cue("tool").search(bare) and (cue("broken").search(bare) or cue("avoids").search(bare))):
         return not (known.denied and same_words(text, known.denied))
     supposed = cue("supposed").search(bare)
     if (verdict := cue("broken").search(bare)) and not (supposed and supposed.start() < verdict.start()):
@@ -166,6 +173,8 @@ def claims(lines: Sequence[Line], known: Evidence, before: Mapping[str, str], fr
     found: list[Claim] = []
     for line in lines:
         for one in (all_of := named_in(line)):
+            if line.path.endswith(MARKDOWN) and _SMALL.fullmatch(one.text):
+                continue
             rule, why = proof.of(one, beside=all_of)
             found.append(Claim(text=one.text, line=line.text, rule=rule, why=why))
     return [*found, *proof.steps(lines)]
@@ -351,7 +360,9 @@ class _Proof:
             whole = not one.denied and (one.ordered or ran.options or len(one.text.split()) > 2)  # noqa: PLR2004
             if whole and (wrong := self._left_out(ran, beside)):
                 return wrong
-        if len(way) > 1 and not one.denied and not self._in_order(way):
+        if (len(way) > 1 and not one.denied and not self._in_order(way)) or (
+            "||" in one.text and "||" not in f"{known.shell}{known.said}{self._old}"
+        ):
             return "ungrounded", "was never run in this order"
         parts = [(kind, text) for kind, text in _plain(one.text) if kind in ("address", "path")]
         parts += [("word", text) for text in _SET.findall(one.text)]

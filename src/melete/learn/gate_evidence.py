@@ -1,7 +1,7 @@
 """What the cited turns of a session prove: calls that worked, calls that did not, a person's words, and text from outside. Pure."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, cast
 
@@ -19,6 +19,7 @@ from melete.security.plan import plan
 from melete.security.taint import UNTRUSTED, sources
 from melete.security.words import UNKNOWN
 
+Redone = tuple[set[int], dict[int, set[str]]]
 How = Literal["ok", "failed", "corrected", "doubted", "environment"]
 CUES: Final = Path(__file__).with_name("gates.toml")
 REFLECTING: Final = frozenset(
@@ -122,7 +123,7 @@ def evidence(facts: Sequence[Fact], turns: Sequence[int], *, session: str = "") 
     last = max(ends.values(), default=0)
     doubts = sorted((one for one in found if one.kind == "corrected" and one.turn), key=lambda one: one.sure)
     late = {one.turn: (one.facts[-1], one.sure) for one in doubts}
-    pools = _Pools(begun, late, _redone(facts, begun))
+    pools = _Pools(begun, late, _redone((fact for fact in facts if fact.seq >= min(cited, default=0)), begun))
     for fact in facts:
         if fact.seq < last:
             pools.take(fact, cited=any(turn <= fact.seq < ends[turn] for turn in cited))
@@ -136,6 +137,20 @@ def evidence(facts: Sequence[Fact], turns: Sequence[int], *, session: str = "") 
         signals=tuple(one for one in found if one.turn in cited),
         certain=certain if certain is not whole else None,
     )
+
+
+def each(facts: Sequence[Fact], turns: Sequence[int]) -> dict[int, Evidence]:
+    """What each of these turns holds by itself, without what later words say of it."""
+    begun = [0, *(fact.seq for fact in facts if isinstance(fact, Said) and spoken(fact.message) is not None)]
+    fresh = frozenset(begun)
+    pools = {turn: _Pools(begun, {}, (set(), {})) for turn in turns}
+    starts = {max(one for one in begun if one <= turn): pools[turn] for turn in turns}
+    now: _Pools | None = None
+    for fact in facts:
+        now = starts.get(fact.seq) if fact.seq in fresh else now
+        if now:
+            now.take(fact, cited=True)
+    return {turn: one.proves(doubted=True) for turn, one in pools.items()}
 
 
 def clauses(text: str, *, warns: bool = False) -> Iterator[tuple[str, bool]]:
@@ -160,7 +175,7 @@ def clauses(text: str, *, warns: bool = False) -> Iterator[tuple[str, bool]]:
 
 def _parts(piece: str, *, warns: bool) -> Iterator[tuple[str, bool]]:
     """A clause, cut where an order begins and where a denial does."""
-    wrong = warns or cue("wrong").search(piece) is not None
+    wrong = warns or any(cue(one).search(piece) for one in ("wrong", "exists"))
     order = next(orders(piece), None)
     if wrong and order:
         yield piece[: order.start()], True
@@ -238,7 +253,7 @@ def _masked(command: str) -> bool:
 
 def _fetched(command: str) -> Iterator[str]:
     """The names of files and folders that a shell text brings from a network."""
-    for one in plan(command).programs:
+    for one in plan(command).programs if any(word in command for word in ("clone", "curl", "wget")) else ():
         named = [one.words[at + 1] for at, word in enumerate(one.words[:-1]) if word in ("-o", "-O", "--output")]
         if "clone" in one.words:
             named = one.words[-1:]
@@ -250,7 +265,7 @@ def _fetched(command: str) -> Iterator[str]:
 class _Pools:
     """The facts of a session, sorted by what they prove in the cited turns."""
 
-    def __init__(self, begun: Sequence[int], late: dict[int, tuple[int, float]], redone: Collection[int]) -> None:
+    def __init__(self, begun: Sequence[int], late: dict[int, tuple[int, float]], redone: Redone) -> None:
         self.texts: dict[How, list[str]] = {how: [] for how in ("ok", "failed", "corrected", "doubted", "environment")}
         self._ran: list[Ran] = []
         self._commands: list[str] = []
@@ -343,8 +358,8 @@ class _Pools:
             return
         self._own.append(text)
         self._length += len(text) + 1
-        how = self._how(fact, command, back)
-        if how is None or not cited:
+        how = self._how(fact, command, back) if cited else None
+        if how is None:
             return
         if how == "ok" and self._before == (command, "failed") and command:
             self._pass(command)
@@ -365,8 +380,10 @@ class _Pools:
             return "failed"
         turn = max(one for one in self._begun if one <= fact.seq)
         seq, sure = self._late.get(turn, (0, 0.0))
-        again = fact.seq in self._redone
-        if fact.seq < seq:
+        again = fact.seq in self._redone[0]
+        after = self._redone[1].get(next((one for one in self._begun if one > turn), 0))
+        same = not (command and after) or any(one.verb in after for one in runs_of(command))
+        if fact.seq < seq and (sure >= SURE or again or same):  # else the next words began something else
             return "corrected" if sure >= SURE or again else "doubted"
         return "doubted" if again or (command and result.status == "ok" and _SAYS_SO.search(back)) else "ok"
 
@@ -378,24 +395,26 @@ class _Pools:
         self._ran = [msgspec.structs.replace(one, how="environment") if one.call == call else one for one in self._ran]
 
 
-def _redone(facts: Iterable[Fact], begun: Sequence[int]) -> set[int]:
-    """The calls that worked and that were made again in the next turn almost the same: the person wanted it otherwise, maybe."""
+def _redone(facts: Iterable[Fact], begun: Sequence[int]) -> Redone:
+    """The calls that were made again in the next turn almost the same, as if wanted otherwise; and what was run in each turn."""
     found: set[int] = set()
+    verbs: dict[int, set[str]] = {}
     asked: dict[str, str] = {}
     before: list[tuple[int, Ran]] = []
     now: list[tuple[int, Ran]] = []
+    turn, fresh = 0, frozenset(begun)
     for fact in facts:
-        if fact.seq in begun:
-            before, now = now or before, []
+        if fact.seq in fresh:
+            before, now, turn = now or before, [], fact.seq
         elif isinstance(fact, ToolStarted) and fact.call.name == SHELL:
             asked[fact.call.id] = _strings(fact.call.arguments).get("command", "")
         elif isinstance(fact, ToolEnded) and (command := asked.pop(fact.result.call, "")):
-            if result_of(fact, command).status != "ok":
-                continue
-            for ran in runs_of(command):
-                now.append((fact.seq, ran))
-                found.update(seq for seq, old in before if _almost(old, ran))
-    return found
+            ways = runs_of(command)
+            verbs.setdefault(turn, set()).update(one.verb for one in ways)
+            if result_of(fact, command).status == "ok":
+                now += ((fact.seq, ran) for ran in ways)
+                found.update(seq for seq, old in before for ran in ways if _almost(old, ran))
+    return found, verbs
 
 
 def _almost(old: Ran, new: Ran) -> bool:

@@ -15,13 +15,13 @@ from melete.core.event import Fact
 from melete.core.ports import Applied
 from melete.core.skill import MAIN
 from melete.learn.gate_claims import Claim, Line, added_lines, claims, foreign, items, mentions, unwanted
-from melete.learn.gate_evidence import Evidence, cue, evidence
+from melete.learn.gate_evidence import Evidence, cue, each
 from melete.learn.verbs import taught
+from melete.learn.verdict import Gate, Verdict
 from melete.security import skillscan, threats
 from melete.security.redact import without_shapes
 from melete.security.words import names
 
-Gate = Literal["form", "grounding", "safety", "ownership", "duplicates"]
 Class = Literal["fact", "typo", "pitfall", "skill", "guidance"]
 Files = Mapping[str, str]
 LONGEST: Final = 15_000
@@ -46,6 +46,7 @@ PUT_RIGHT: Final = 0.85
 """How alike two lines are of which one only puts the other right."""
 FEW: Final = 3
 """Turns that something may be in and still tell which of them a lesson comes from."""
+SHORT: Final = 5
 SHOWN: Final = 8
 UNRUN: Final = "is code that no call of the cited turns wrote or ran"
 PROSE: Final = (".md", ".txt")
@@ -57,20 +58,6 @@ FIELDS: Final = names(
     "name description version license author category tags related_skills related metadata melete hermes compatibility trigger"
 )
 """What a lesson may say about itself in its front matter; what gives rights or asks for settings is a person's to write."""
-
-
-class Verdict(Struct, frozen=True, kw_only=True):
-    """What a gate says: `ok` lets the lesson pass, with `needs_person` only into the inbox; without `ok` it is refused.
-
-    `rule` names the reason for the ledger, `reason` says it in a sentence, `lines` are those that it is about.
-    """
-
-    gate: Gate
-    ok: bool = True
-    needs_person: bool = False
-    rule: str = ""
-    reason: str = ""
-    lines: tuple[str, ...] = ()
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
@@ -116,8 +103,6 @@ def form(
     if proposal.kind == "memory":
         blank = not any(text.strip() for text in proposal.after.values()) and proposal.new
         return _refused("form", "empty", "the entry is empty") if blank else Verdict(gate="form")
-    if proposal.new and made_today >= A_DAY:
-        return _refused("form", "too_many", f"{A_DAY} new skills were made today; it may be proposed again tomorrow")
     if proposal.new and MAIN not in proposal.after:
         return _refused("form", "no_main", f"a new skill needs a {MAIN}")
     text, old = proposal.after.get(MAIN, ""), proposal.before.get(MAIN, "")
@@ -125,6 +110,8 @@ def form(
     why = f"{min(more)} in its front matter is for a person to write" if more else ""
     if why := why or (strict(text, proposal.name) if MAIN in proposal.after else ""):
         return _refused("form", "front_matter", why)
+    if proposal.new and made_today >= A_DAY:
+        return _asks("form", "too_many", f"{A_DAY} new skills were made today; this one waits")
     return Verdict(gate="form")
 
 
@@ -136,7 +123,7 @@ def grounding(proposal: Proposal, known: Evidence) -> Verdict:
     named = Line(text=f"# {proposal.name.replace('-', ' ')}", path=MAIN, head=True)
     for line in (*((named,) if proposal.new and proposal.kind == "skill" else ()), *lines):
         if found := unwanted(line, known, memory=proposal.kind == "memory"):
-            return _refused("grounding", found[0], found[1], (line.text,))
+            return _refused("grounding", found[0], found[1], lines=(line.text,))
     code = {path for path in proposal.after if not path.endswith(PROSE) and proposal.kind == "skill"}
     changed = (path for path in code if proposal.after[path] != proposal.before.get(path))
     did = _flat(known.did)
@@ -165,24 +152,34 @@ def safety(
     """Gate 2: no secret, no order to its reader, nothing that does harm in the new lines; text from outside needs a person."""
     lines = [line.text for line in added_lines(proposal.before, proposal.after)]
     text = "\n".join(lines)
-    if redact(text) != text or redact(proposal.name) != proposal.name or any(map(_secret, lines)):
+    if (
+        redact(text) != text
+        or redact(proposal.name) != proposal.name
+        or any(map(_secret, lines))
+        or cue("userinfo").search(text)
+    ):
         held = tuple(redact(line) for line in lines if redact(line) != line)
-        return _refused("safety", "secret", "it holds what looks like a secret; say where it is kept instead", held)
+        return _refused(
+            "safety", "secret", "it holds what looks like a secret; say where it is kept instead", lines=held
+        )
     if found := steers(text):
-        return _refused("safety", "injection", f"it {found[0].reason}", (found[0].text,))
+        return _refused("safety", "injection", f"it {found[0].reason}", lines=(found[0].text,))
     if own := [line for line in lines if cue("consent").search(line)]:
-        return _refused("safety", "consent", "it changes what the agent may do or must tell", tuple(own[:SHOWN]))
+        return _refused("safety", "consent", "it changes what the agent may do or must tell", lines=tuple(own[:SHOWN]))
     old = {(one.rule, one.text) for one in scan(_bytes(proposal.before)).findings}
     files = _bytes(proposal.after) if proposal.kind == "skill" else {MAIN: text.encode()}
     report = scan(files)
     grave = [one for one in report.findings if one.severity != "low" and (one.rule, one.text) not in old]
     if grave and report.verdict != "safe":
         return _refused(
-            "safety", grave[0].rule, f"the scan finds: {grave[0].reason}", tuple(one.text for one in grave[:SHOWN])
+            "safety",
+            grave[0].rule,
+            f"the scan finds: {grave[0].reason}",
+            lines=tuple(one.text for one in grave[:SHOWN]),
         )
     held, where = foreign(added_lines(proposal.before, proposal.after), known, proposal.before)
     if names_ := dict.fromkeys((*known.outside, *where)):
-        return _asks("safety", "taint", f"it comes from outside ({', '.join([*names_][:3])})", held[:SHOWN])
+        return _asks("safety", "taint", f"it comes from outside ({', '.join([*names_][:3])})", lines=held[:SHOWN])
     return Verdict(gate="safety")
 
 
@@ -199,7 +196,7 @@ def ownership(proposal: Proposal, merged: Applied | None = None) -> Verdict:
     after = {line.strip() for text in proposal.after.values() for line in text.splitlines()}
     gone = tuple(line for line in proposal.own_lines if line.strip() and line.strip() not in after)
     if gone:
-        return _asks("ownership", "own_lines", "it changes lines that the person wrote", gone)
+        return _asks("ownership", "own_lines", "it changes lines that the person wrote", lines=gone)
     if proposal.owner != "agent" or proposal.pinned:
         whose = (
             "is pinned"
@@ -215,7 +212,8 @@ def duplicates(proposal: Proposal, neighbours: Iterable[Neighbour]) -> Verdict:
     if not proposal.new:
         return Verdict(gate="duplicates")
     text = "\n".join(proposal.after.values())
-    nearest = max(((_alike(text, one), one.name) for one in neighbours), default=(0.0, ""))
+    entry = proposal.kind == "memory"
+    nearest = max(((_alike(text, one, entry=entry), one.name) for one in neighbours), default=(0.0, ""))
     if nearest[0] < 1:
         return Verdict(gate="duplicates")
     return _refused("duplicates", "duplicate", f"{nearest[1]} says nearly the same: patch it instead")
@@ -233,7 +231,7 @@ def cite(texts: Iterable[str], facts: Sequence[Fact], turns: Sequence[int]) -> t
     A turn is cited by any fact in it. What is in most of them tells nothing; all of them where nothing can be told apart.
     """
     text = "\n".join(texts)
-    held = {turn: evidence(facts, (turn,)) for turn in turns}
+    held = each(facts, turns)
     lines = [Line(text=line, path=MAIN) for line in text.splitlines()]
     words = {turn: _stems(known.all) for turn, known in held.items()}
     ways: tuple[list[set[int]], ...] = (
@@ -286,7 +284,7 @@ def similarity(one: str, other: str) -> float:
     return len(a & b) / min(len(a), len(b)) if a and b else 0.0
 
 
-def _alike(text: str, other: Neighbour) -> float:
+def _alike(text: str, other: Neighbour, *, entry: bool) -> float:
     """How far beyond the line two texts are: 1 and more is a duplicate. What teaches other commands is something else."""
     mine, theirs = taught(text), taught(other.text)
     if mine and theirs and _verbs(mine).isdisjoint(_verbs(theirs)):
@@ -294,7 +292,9 @@ def _alike(text: str, other: Neighbour) -> float:
     shared = similarity(text, f"{other.about}\n{other.text}")
     inside = len(mine) > 1 and mine <= theirs and shared >= WITHIN
     stems, there = _stems(text), _stems(other.text)
-    same = not mine and min(len(stems), len(there)) > 1 and len(stems & there) >= SAME * min(len(stems), len(there))
+    least = min(len(stems), len(there))
+    alike = stems == there or (least > 1 and len(stems & there) >= SAME * least)
+    same = entry and not mine and bool(stems) and alike
     return 1.0 if inside or same else shared / (ALIKE_COMMANDS if mine and _verbs(mine) == _verbs(theirs) else ALIKE)
 
 
@@ -311,19 +311,33 @@ def _shingles(text: str) -> set[tuple[str, ...]]:
 def _supported(proposal: Proposal, lines: Collection[Line], known: Evidence, *, proven: bool) -> Verdict:
     """Whether the words of lines that prove nothing come from the cited turns at all; if not, a person has to say so."""
     memory, there = proposal.kind == "memory", _stems("\n".join((known.all, *proposal.before.values())))
-    said = _stems("\n".join((known.said, known.denied)))
-    for texts in (
-        [[line.text] for line in lines] if memory else [[line.text for line in lines if not (proven and line.head)]]
-    ):
-        own = _stems("\n".join(texts))
-        least = SUPPORT if not memory else SUPPORT_ENTRY
-        from_person = len(own & said) >= SUPPORT * len(own)
-        strange = memory and any(_stems(one) - there for one in _CAPITAL.findall(texts[0]))
+    said, denied = _stems(known.said), _stems(known.denied)
+    for texts in [[line.text] for line in lines] if memory else [[line.text for line in lines]]:
+        text = "\n".join(texts)
+        own = _stems(text)
+        least = SUPPORT_ENTRY if memory else SUPPORT
+        from_person = len(own & (said | denied)) > SUPPORT_ENTRY * len(own)
+        strange = memory and any(not _known(one, known, there) for one in _CAPITAL.findall(text))
         if own and (len(own & there) < least * len(own) or (memory and not (from_person or proven)) or strange):
             return _asks(
-                "grounding", "unsupported", "little of what it says is in the turns that it cites", tuple(texts[:SHOWN])
+                "grounding",
+                "unsupported",
+                "little of what it says is in the turns that it cites",
+                lines=tuple(texts[:SHOWN]),
+            )
+        turned = bool(own & denied - said) if not cue("negates").search(text) else bool(own <= said - denied and own)
+        if memory and turned and not cue("negates").search(known.said if own <= said else ""):
+            return _asks(
+                "grounding", "turned_round", "the person said it the other way round", lines=tuple(texts[:SHOWN])
             )
     return Verdict(gate="grounding")
+
+
+def _known(name: str, known: Evidence, there: set[str]) -> bool:
+    """Whether a name is in the cited turns: a short one letter by letter."""
+    return (
+        _stems(name) <= there if len(name) > SHORT else re.search(rf"\b{name}\b", known.all, re.IGNORECASE) is not None
+    )
 
 
 def _secret(line: str) -> bool:
@@ -355,14 +369,14 @@ def _unrun(path: str) -> Claim:
 def _ungrounded(wrong: Sequence[Claim]) -> Verdict:
     first, more = wrong[0], len({one.text for one in wrong}) - 1
     reason = f"{first.text!r} {first.why}" + (f" (and {more} more)" if more else "")
-    return _refused("grounding", first.rule, reason, tuple(dict.fromkeys(one.line for one in wrong))[:SHOWN])
+    return _refused("grounding", first.rule, reason, lines=tuple(dict.fromkeys(one.line for one in wrong))[:SHOWN])
 
 
-def _refused(gate: Gate, rule: str, reason: str, lines: tuple[str, ...] = ()) -> Verdict:
+def _refused(gate: Gate, rule: str, reason: str, *, lines: tuple[str, ...] = ()) -> Verdict:
     return Verdict(gate=gate, ok=False, rule=rule, reason=reason, lines=lines)
 
 
-def _asks(gate: Gate, rule: str, reason: str, lines: tuple[str, ...] = ()) -> Verdict:
+def _asks(gate: Gate, rule: str, reason: str, *, lines: tuple[str, ...] = ()) -> Verdict:
     return Verdict(gate=gate, needs_person=True, rule=rule, reason=reason, lines=lines)
 
 

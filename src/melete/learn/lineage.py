@@ -21,11 +21,12 @@ T = TypeVar("T")
 class Meant(Struct, frozen=True, kw_only=True):
     """The changes that are meant by a session, a lesson, a change or an undo: their `numbers` in the ledger, and `about` in words.
 
-    `items` are the lessons that go with them, `of` is the undo that is itself taken back.
+    They were found among the facts `rows`. `items` are the lessons that go with them, `of` is the undo that is itself taken back.
     """
 
     about: str
     numbers: frozenset[int]
+    rows: Sequence[Row] = ()
     session: str = ""
     items: tuple[Item, ...] = ()
     of: Undo | None = None
@@ -48,9 +49,8 @@ def of_session(rows: Sequence[Row], session: str) -> Meant:
     numbers = {row["number"] for row in rows if is_change(row) and row.get("session") in ids}
     items = tuple(one for one in inbox(rows) if one.proposal.session in ids)
     numbers |= {number for item in items for number in made_by(rows, item)}
-    return Meant(
-        about=f"session {session}", numbers=with_undone(rows, numbers), session=session, items=items
-    )  # fmt: skip
+    told = with_undone(rows, numbers)
+    return Meant(about=f"session {session}", numbers=told, rows=rows, session=session, items=items)
 
 
 def named(rows: Sequence[Row], name: str) -> Meant | None:
@@ -59,17 +59,27 @@ def named(rows: Sequence[Row], name: str) -> Meant | None:
     for item in inbox(rows):
         if number in item.numbers or (not number and item.proposal.id.startswith(name)):
             made = with_undone(rows, made_by(rows, item))
-            return Meant(about=f"lesson {item.number}", numbers=made, session=item.proposal.session, items=(item,))
+            return Meant(
+                about=f"lesson {item.number}", numbers=made, rows=rows, session=item.proposal.session, items=(item,)
+            )
     for undo in facts_of(Undo, rows):
         if number == undo.number or (not number and undo.id.startswith(name)):
             made = with_undone(rows, done_for(rows, undo))
             items = tuple(one for one in inbox(rows) if one.proposal.id in undo.proposals)
-            return Meant(about=f"undo {undo.number}", numbers=made, session=undo.session, items=items, of=undo)
+            return Meant(
+                about=f"undo {undo.number}", numbers=made, rows=rows, session=undo.session, items=items, of=undo
+            )
     for row in rows:
         if row["number"] == number and is_change(row):
             made = with_undone(rows, {number})
-            return Meant(about=f"change {number}", numbers=made, session=row.get("session", ""))
+            return Meant(about=f"change {number}", numbers=made, rows=rows, session=row.get("session", ""))
     return None
+
+
+def gone_with(rows: Sequence[Row], numbers: Collection[int]) -> list[Item]:
+    """The lessons that became one of these changes."""
+    changes = [row for row in rows if is_change(row)]
+    return [item for item in inbox(rows) if not made_by(changes, item).isdisjoint(numbers)]
 
 
 def made_by(rows: Sequence[Row], item: Item) -> set[int]:

@@ -26,7 +26,7 @@ from melete.learn import gates
 from melete.learn.facts import Decision, Proposed, Status, facts_of, fields_of
 from melete.learn.gate_evidence import Evidence, evidence
 from melete.learn.gates import Neighbour, Proposal, Verdict
-from melete.learn.inbox import FILES, again, hunks, inbox, told
+from melete.learn.inbox import FILES, Item, again, hunks, inbox, told
 from melete.learn.signals import spoken
 
 NEAREST: Final = 8
@@ -36,6 +36,7 @@ FILLS: Final = 20
 KEPT: Final = 0.5
 """The share of a skill's lines that a patch leaves; one that leaves less is a rewrite."""
 LONGEST_SAID: Final = 300
+TOO_MANY: Final = "too_many"
 DONE: Final = frozenset({"skill.version", "memory.change"})
 """What the ledger holds of changes that were made."""
 _WORD: Final = re.compile(r"\w{3,}")
@@ -137,7 +138,7 @@ class Desk:
             self._known[turns] = evidence(self.facts, turns, session=self.session)
         known, proposal = self._known[turns], structs.replace(draft.proposal, session=self.session, turns=turns)
         found = [
-            gates.form(proposal, made_today=self._made_today(rows), strict=self.strict),
+            gates.form(proposal, made_today=made_today(rows, self.clock), strict=self.strict),
             gates.grounding(proposal, known),
             gates.safety(proposal, known, redact=self.redact),
             gates.ownership(proposal, draft.merged),
@@ -157,11 +158,6 @@ class Desk:
         said = [one.seq for one in self.facts if isinstance(one, Said) and spoken(one.message) is not None]
         first = max((seq for seq in said if seq <= self.after + 1), default=0)
         return tuple(seq for seq in said if seq >= first) or tuple(said[-1:])
-
-    def _made_today(self, rows: Sequence[Mapping[str, Any]]) -> int:
-        today = self.clock.now().astimezone().date()
-        made = facts_of(Proposed, rows)
-        return len({one.id for one in made if (one.status, one.did) == ("trial", "created") and _day(one.at) == today})
 
     def _fact(self, draft: Draft, *, turns: tuple[int, ...], verdicts: tuple[Verdict, ...], status: Status) -> Proposed:
         kind = draft.proposal.kind
@@ -210,8 +206,24 @@ class Desk:
             old = item.proposal
             same = (old.review, old.target, old.name) == (self.review, fact.target, fact.name)
             if same and item.state == "waiting" and fact.target == "skill":
-                over = Decision(proposal=old.id, did="replaced", by="review", by_proposal=fact.id)
-                await self.ledger.append(over.kind, fields_of(over))
+                await self.replaced(old, fact)
+
+    async def replaced(self, old: Proposed, new: Proposed) -> None:
+        """Say that a proposal stands for an older one."""
+        over = Decision(proposal=old.id, did="replaced", by="review", by_proposal=new.id)
+        await self.ledger.append(over.kind, fields_of(over))
+
+
+def made_today(rows: Sequence[Mapping[str, Any]], clock: Clock) -> int:
+    """How many new skills reviews have made on this day of the clock."""
+    today, made = clock.now().astimezone().date(), facts_of(Proposed, rows)
+    return len({one.id for one in made if (one.status, one.did) == ("trial", "created") and _day(one.at) == today})
+
+
+def held_back(item: Item) -> bool:
+    """Whether a lesson waits for nothing but another day."""
+    asks = [one.rule for one in item.proposal.verdicts if one.needs_person or not one.ok]
+    return item.state == "waiting" and asks == [TOO_MANY]
 
 
 def reason_of(fact: Proposed) -> str:
@@ -297,9 +309,12 @@ class ProposingSkills:
 
     async def apply(self, change: Change) -> Applied:
         """Propose the change; it is made as a trial version, waits for a person, or is refused with how to mend it."""
+        return (await self.propose_again(change))[1]
+
+    async def propose_again(self, change: Change) -> tuple[Proposed, Applied]:
+        """Propose the change, and say as what."""
         change = structs.replace(change, author="agent", session=self._desk.session, turns=(), granted=False)
-        _, applied = await self._desk.put(await self._draft(change), self._library.apply)
-        return applied
+        return await self._desk.put(await self._draft(change), self._library.apply)
 
     async def _draft(self, change: Change) -> Draft:
         self._library.refresh()

@@ -359,7 +359,8 @@ def _judged(one: Effect) -> Effect:
 
 
 def _verdict(one: Effect) -> tuple[Judged, str]:
-    used, many = one.loaded if one.target == "skill" else one.listed, one.followed.number
+    many = one.followed.number  # what was loaded once may be followed in several turns
+    used = max(many, one.loaded) if one.target == "skill" else one.listed
     thing = "use" if one.target == "skill" else "session"
     uses = f"{used:,} {thing}{'' if used == 1 else 's'}"
     if many >= ENOUGH:
@@ -378,8 +379,10 @@ def _weighed(one: Effect) -> tuple[Judged, str]:
     with_it, without = one.followed, one.without
     reward = f"reward {with_it.reward.value if with_it.reward else 0:+.2f}"
     if one.better is None or without.reward is None:
-        few = f"{without.number} to compare with, from before it ({CONTROLS} are needed)"
-        return "no_controls", f"{with_it.number} followed, {reward}; too few to say: {few}"
+        return (
+            "no_controls",
+            f"{with_it.number} followed, {reward}; {without.number} to compare with: too few to say ({CONTROLS} are needed)",
+        )
     against = f"{reward} against {without.reward.value:+.2f} in {without.number} without it"
     calls = f"{with_it.calls:.1f} calls a task for {without.calls:.1f}"
     if one.better >= SURE:

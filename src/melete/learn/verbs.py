@@ -41,7 +41,9 @@ MOST_LINES: Final = 60
 """Command lines that are read out of one text."""
 _SUBCOMMAND: Final = re.compile(r"[a-z][a-z0-9]*(?:[-_:][a-z0-9]+)*")
 _SCRIPT: Final = re.compile(r"[\w./@+-]*\w\.\w{1,4}")
-_FENCE: Final = re.compile(r"^ {0,3}```[^\n]*\n(.*?)^ {0,3}```", re.DOTALL | re.MULTILINE)
+_FENCE: Final = re.compile(r"^ {0,3}```([^\n]*)\n(.*?)^ {0,3}```", re.DOTALL | re.MULTILINE)
+SHELL: Final = names("sh bash shell zsh console")
+"""What a block of code says that holds commands; one that says nothing may."""
 _INLINE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _OPTION: Final = re.compile(r"(?<!\S)(--?[A-Za-z][\w-]*)(?:[= ]([a-z]+)(?![^\s.,;:)\"']))?(?![\w/-])")
 _PROMPT: Final = re.compile(r"^\s*(?:[$>%]\s+)?")
@@ -81,13 +83,15 @@ def taught(text: str) -> frozenset[str]:
 def ways(text: str) -> dict[str, dict[str, str]]:
     """Each verb that the commands of a Markdown text show, with the ways in which it is called there and a line for each.
 
-    A way are the options of a call, with the values that are plain words; several calls in a line are a way of their own.
+    A way are the options of a call, with the values that are plain words; several calls in a line are a way of their own. What is
+    called everywhere (`grep`, `python`) is left out, and so is code in other languages.
     """
     found: dict[str, dict[str, str]] = {}
-    for line in islice(_lines(text), MOST_LINES):
+    for line in islice(_lines(text, SHELL), MOST_LINES):
         said: dict[str, list[str]] = {}
         for program in working(plan(line).programs):
-            said.setdefault(program_verb(program), []).append(way(" ".join(program.words)))
+            if (verb := program_verb(program)).rstrip("0123456789.") not in OPERANDS | PREPARING:
+                said.setdefault(verb, []).append(way(" ".join(program.words)))
         for verb, several in said.items():
             found.setdefault(verb, {}).update(dict.fromkeys((*several, "; ".join(several)), line.strip()))
     return found
@@ -98,8 +102,10 @@ def way(words: str) -> str:
     return " ".join(sorted(" ".join(one).strip() for one in _OPTION.findall(words)))
 
 
-def _lines(text: str) -> Iterator[str]:
-    for block in _FENCE.findall(text):
+def _lines(text: str, languages: frozenset[str] = frozenset()) -> Iterator[str]:
+    for language, block in _FENCE.findall(text):
+        if languages and language.split() and language.split()[0] not in languages:
+            continue
         yield from (_PROMPT.sub("", line) for line in block.replace("\\\n", " ").splitlines() if _COMMAND.search(line))
     yield from (span for span in _INLINE.findall(_FENCE.sub("", text)) if _COMMAND.match(span))
 

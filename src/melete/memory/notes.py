@@ -51,6 +51,8 @@ class Notes:
         self._place, self._ledger, self._clock = (folder, state), ledger, clock
         self._judge = Judge(self._rules)
         self._opened: Keeping | None = None
+        self._told: list[Mapping[str, Any]] = []
+        self._read = 0
 
     @property
     def _keeping(self) -> Keeping:
@@ -271,8 +273,11 @@ class Notes:
         return [step.told(who) for step in (past.about(known, entry) if entry else known)]
 
     def _steps(self, *targets: Target, who: str) -> list[past.Step]:
-        facts: Sequence[Mapping[str, Any]] = self._ledger.read(kind=CHANGE)
-        return [*past.steps(facts, [key_of(target, who) for target in targets])]
+        """What happened in these files; the ledger is read from where it was read last."""
+        fresh = self._ledger.read(after=self._read)
+        self._read = fresh[-1]["number"] if fresh else self._read
+        self._told += (fact for fact in fresh if fact["kind"] == CHANGE)
+        return [*past.steps(self._told, [key_of(target, who) for target in targets])]
 
     async def revert(self, version: str, who: str = "") -> Noted:
         """Put the text of an entry's version back, also of one that is gone; raises ToolError for one that is not known.

@@ -36,9 +36,9 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def begin(self, under: Under) -> None:
-        """Say what begins; on the disk when this returns. Raises OSError."""
-        put_file(self.path, msgspec.json.encode(under))
+    def begin(self, under: Under, *, durable: bool = True) -> None:
+        """Say what begins; on the disk when this returns, where it is to be `durable`. Raises OSError."""
+        put_file(self.path, msgspec.json.encode(under), durable=durable)
 
     def left(self) -> Under | None:
         """What a process that was killed has left; nothing where what it wrote cannot be read."""

@@ -81,12 +81,16 @@ class Rules(Struct, frozen=True, kw_only=True):
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A change that may be made: the folder's files before and after, and the version that it becomes; no files archive it."""
+    """A change that may be made: the folder's files before and after, and the version that it becomes; no files archive it.
+
+    Where `more` follow at once, the ledger is forced to the disk with the last of them.
+    """
 
     folder: Path
     before: Tree
     after: Tree
     made: Version
+    more: bool = False
 
 
 class Keeper(Library):
@@ -199,7 +203,7 @@ class Keeper(Library):
                 raise ToolError(f"{name} is as it was in {wanted.version}")
             return await self._carry_out(plan)
 
-    async def become(self, made: Version, after: Tree, *, base: str) -> Applied:
+    async def become(self, made: Version, after: Tree, *, base: str, more: bool = False) -> Applied:
         """Make the skill of the version `made` what these files are; none archive it, and what is archived comes back.
 
         Raises ToolError where its files are not those of the version `base` any more.
@@ -208,7 +212,7 @@ class Keeper(Library):
             _, lies, _ = await self._lying(made.skill)
             if (version_of_tree(lies.before) if lies.before else "") != base:
                 raise ConflictError(f"{made.skill} has changed in this moment: try it again")
-            return await self._carry_out(structs.replace(lies, after=after, made=made))
+            return await self._carry_out(structs.replace(lies, after=after, made=made, more=more))
 
     async def _lying(self, name: str) -> tuple[Skill | None, Plan, Version]:
         """A skill as it lies on the disk, planned to stay so, with its last version; no skill where it is archived."""
@@ -330,8 +334,9 @@ class Keeper(Library):
         name, shown, edit = plan.made.skill, diff(plan.before, plan.after), Edit(plan.folder, plan.before, plan.after)
         try:
             await asyncio.to_thread(edit.prepare)
-            self._journal.begin(Under(skill=name, folder=str(plan.folder), version=version_of_tree(plan.after)))
-            kept = await self.versions.record(plan.made, plan.after)
+            under = Under(skill=name, folder=str(plan.folder), version=version_of_tree(plan.after))
+            self._journal.begin(under, durable=not plan.more)
+            kept = await self.versions.record(plan.made, plan.after, durable=not plan.more)
             await asyncio.to_thread(edit.place)
         except EditedError as error:
             raise await self._overtaken(plan, str(error)) from error
@@ -374,15 +379,11 @@ class Keeper(Library):
         name, head = plan.made.skill, self.versions.head(plan.made.skill)
         target = self._rules.archive / f"{name}-{head.version if head else token_hex(4)}"
         self._journal.begin(Under(skill=name, folder=str(plan.folder), target=str(target)))
+        made = plan.made
         await self.versions.mark(
-            name,
-            reason=plan.made.reason or f"archived by {plan.made.author}",
-            state="archived",
-            owner=plan.made.owner,
-            folder=str(plan.folder),
-            author=plan.made.author,
-            session=plan.made.session,
-        )
+            name, reason=made.reason or f"archived by {made.author}", state="archived", owner=made.owner,
+            folder=str(plan.folder), author=made.author, session=made.session,
+        )  # fmt: skip
         _moved(plan.folder, target)
         self._journal.end()
         self.refresh()

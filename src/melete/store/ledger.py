@@ -28,7 +28,8 @@ NAME = "ledger"
 BLOCK = 1_024
 LOCK_STEP = 0.002
 LOCK_SECONDS = 10.0
-OWN_FIELDS = frozenset({"number", "kind", "at"})
+OWN_FIELDS = frozenset({"number", "kind", "at", "seq"})
+"""Names that a fact's own fields may not have; `seq` is how a session's log numbers its facts."""
 
 Row = dict[str, Any]
 _row: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)

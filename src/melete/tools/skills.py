@@ -22,7 +22,8 @@ HERE = "skills.here"
 HANDED = "skills.variables"
 """The key of `ToolContext.state`: what gives the values of the variables that a skill names, as far as it may have them."""
 RIVALS = "skills.rivals"
-"""The key of `ToolContext.state`: what says, of a skill of others and a text of it, that own ones do otherwise."""
+"""The key of `ToolContext.state`: what knows skills of others that do otherwise than own ones (`among`, `note`)."""
+OTHERWISE = "from elsewhere and unproven here, where own skills or memory say otherwise; skill_view tells"
 LOADED = "skills.loaded"
 """The key of `ToolContext.state`: what was loaded and is not in the ledger yet, as (name, version, tokens)."""
 MOST = 100
@@ -43,7 +44,7 @@ async def skills_list(ctx: ToolContext, *, category: str = "") -> dict[str, Any]
     shown = sorted(chosen[:MOST], key=lambda skill: (skill.category, skill.name))
     result: dict[str, Any] = {
         "success": True,
-        "skills": [_row(skill) for skill in shown],
+        "skills": _rows(ctx, shown),
         "categories": sorted({row["category"] for row in map(_row, fitting) if row["category"]}),
         "hint": "skill_view loads one",
     }
@@ -64,7 +65,8 @@ async def skill_search(ctx: ToolContext, *, query: str, limit: int = 5) -> dict[
         if not await asyncio.to_thread(library.fill):
             break
     found = library.rank(query, here=_here(ctx), limit=min(max(limit, 1), MOST_FOUND))
-    rows = [_row(skill) | {"score": round(score, 2)} for skill, score in found]
+    scores = {skill.name: {"score": round(score, 2)} for skill, score in found}
+    rows = [row | scores[row["name"]] for row in _rows(ctx, [skill for skill, _ in found])]
     return {
         "success": True,
         "skills": rows,
@@ -94,7 +96,7 @@ async def skill_view(
         "config": text.config,
         "missing_variables": [structs.asdict(one) for one in text.missing],
     }
-    note = ctx.state[RIVALS](skill, text.text) if RIVALS in ctx.state else ""
+    note = ctx.state[RIVALS].note(skill, text.text) if RIVALS in ctx.state else ""
     result = {"success": True, "name": skill.name, "base_dir": text.base, **({"note": note} if note else {})}
     result |= {"content": text.text, "version": text.version}
     return result | {key: value for key, value in extra.items() if value}
@@ -192,6 +194,13 @@ def _row(skill: Skill) -> dict[str, Any]:
     if skill.root == "project":  # its own words come in when it is loaded, and scanned
         return {"name": skill.name, "description": "skill_view tells", "category": ""}
     return {"name": skill.name, "description": skill.description, "category": skill.category}
+
+
+def _rows(ctx: ToolContext, skills: Sequence[Skill]) -> list[dict[str, Any]]:
+    """What is told of several; last, without their own words, those of others that do otherwise than own ones."""
+    last = ctx.state[RIVALS].among([skill.name for skill in skills]) if RIVALS in ctx.state else ()
+    rows = [_row(skill) for skill in skills if skill.name not in last]
+    return rows + [_row(skill) | {"description": OTHERWISE} for skill in skills if skill.name in last]
 
 
 def within(category: str, wanted: str) -> bool:

@@ -13,7 +13,7 @@ OWN = "Run `pack box --item ITEM --seal --dry`, then look.\n"
 
 
 def home(root: Path, theirs: str, own: str = OWN, shelf: str = "hub") -> Keeper:
-    put(root, "user/boxes/SKILL.md", text("boxes", own))
+    put(root, "user/boxes/SKILL.md", text("boxes", own, description="How to pack a box."))
     put(root, f"{shelf}/box-pro/SKILL.md", text("box-pro", theirs))
     library = keeper(root)
     library.refresh()
@@ -35,7 +35,7 @@ def seen(library: Keeper, remembered: str = "", memo: Path | None = None) -> tup
         ("```sh\ncd /tmp && timeout 5 pack box --seal | tee log\n```\n", True, True),
         ("First, pack box --item X --expose, and you are done.\n", True, True),
         ("Run `pack box --item OTHER --dry --seal`.\n", False, False),
-        ("A box should be packed well.\n", False, False),
+        ("A box should be packed well, with `pack box`.\n", False, False),
         ("Run `pack crate --expose`.\n", False, False),
         ("Run `pack box --expose`, `crate up --a`, `crate down --b`, `crate list --c`.\n", False, True),
     ],
@@ -63,6 +63,17 @@ def test_the_values_of_options_and_the_order_of_calls_count(tmp_path: Path) -> N
     assert seen(home(tmp_path / "b", "`pack box --mode brisk && pack box --mode calm`\n", own=calls))[0]
     assert not seen(home(tmp_path / "c", calls, own=calls))[0]
     assert not seen(home(tmp_path / "d", "`pack box --item k9`\n", own="`pack box --item ITEM`\n"))[0]
+
+
+def test_only_what_the_own_one_is_about_counts(tmp_path: Path) -> None:
+    library = home(tmp_path, "`pack box --expose`, then `grep -r box`\n")
+    put(
+        tmp_path,
+        "user/boxes/SKILL.md",
+        text("crates", "`pack box --seal`, `grep -v box`\n", description="About crates."),
+    )
+    library.refresh()
+    assert seen(library) == (False, "")
 
 
 def test_what_is_remembered_counts_as_own(tmp_path: Path) -> None:
@@ -105,7 +116,7 @@ def test_what_texts_show_is_kept_beside_until_they_change(tmp_path: Path) -> Non
 
 
 def test_without_skills_of_others_nothing_is_withheld_or_kept(tmp_path: Path) -> None:
-    put(tmp_path, "user/boxes/SKILL.md", text("boxes", OWN))
+    put(tmp_path, "user/boxes/SKILL.md", text("boxes", OWN, description="How to pack a box."))
     library = keeper(tmp_path)
     library.refresh()
     assert Rivals(library, memo=tmp_path / "memo").among(["boxes"]) == frozenset()

@@ -10,8 +10,8 @@ from melete.app.clock import SystemClock
 from melete.core.memory import Noting, Operation
 from melete.core.ports import Change
 from melete.learn.facts import Kept, Proposed, Review, fields_of
-from melete.learn.gates import Verdict
 from melete.learn.inbox import hunks, told
+from melete.learn.verdict import Verdict
 from melete.skills.versions import diff
 from melete.store import open_ledger
 

@@ -15,6 +15,9 @@ from melete.learn.gates import (
     Neighbour,
     Proposal,
     Verdict,
+    added,
+    cite,
+    class_of,
     duplicates,
     form,
     grounding,
@@ -292,3 +295,60 @@ def test_a_lesson_goes_as_far_as_its_gates_let_it() -> None:
     fine, waits = Verdict(gate="form"), Verdict(gate="safety", needs_person=True)
     found: Sequence[str] = [outcome(one) for one in ((fine,), (fine, waits), (waits, Verdict(gate="form", ok=False)))]
     assert found == ["trial", "inbox", "refused"]
+
+
+def test_a_lesson_cites_the_turns_that_hold_what_it_says() -> None:
+    told = Told()
+    for verb, option in (("ship", "fast"), ("list", "all"), ("pack", "slow"), ("mend", "deep")):
+        told.ask(f"please {verb} the ledger").shell(f"w {verb} --item k1 --{option}").answer()
+    turns = (2, 9, 16, 23)
+    assert cite(added(skill("Run `w pack --item ITEM --slow`.", name="packing", about="x")), told.facts, turns) == (16,)
+    assert cite(["`w ship --fast`, then `w list --all`"], told.facts, turns) == (2, 9)
+    assert cite(["Nothing of this was said."], told.facts, turns) == turns
+
+
+def test_the_kind_of_an_edit_is_told() -> None:
+    old = skill("Run `w ship --item ITEM --fast` adn wait.\n\n## Pitfalls\n\n- `w ship --slow` is late.").after
+    found = [
+        class_of(entry("Ada ships on Fridays.")),
+        class_of(skill("Run `w ship`.")),
+        class_of(
+            skill("Run `w ship --item ITEM --fast` and wait.\n\n## Pitfalls\n\n- `w ship --slow` is late.", before=old)
+        ),
+        class_of(
+            Proposal(
+                name="w-ship", before=old, after={"SKILL.md": old["SKILL.md"] + "- `w ship --all` gives error 4.\n"}
+            )
+        ),
+        class_of(skill("Run `w list`.", before=old)),
+    ]
+    assert found == ["fact", "skill", "typo", "pitfall", "guidance"]
+
+
+def test_what_others_wrote_in_a_persons_message_is_not_their_word() -> None:
+    for text in (
+        'a colleague wrote: "always run `make all`". Is that wise?',
+        "From: Vendor <v@example.org>\nSubject: news\n\nAlways run `make all`.",
+        "> always run `make all`\n\nhm?",
+    ):
+        known = seen(Told().ask(text).answer())
+        assert "make all" not in known.said
+        assert known.outside == ("what the person quoted",)
+    assert "make all" in seen(Told().ask("I said: always run `make all`").answer()).said
+
+
+def test_a_call_that_was_made_again_otherwise_proves_nothing_for_sure() -> None:
+    told = Told().ask("ship k2").shell("w ship --item k2 --mode ash").answer()
+    told = told.ask("hm, for shops the wood is oak").shell("w ship --item k2 --mode oak").answer()
+    known = seen(told, 2, len(told.facts))
+    assert grounding(skill("Run `w ship --item ITEM --mode oak`."), known) == Verdict(gate="grounding")
+    assert not grounding(skill("Run `w ship --item ITEM --mode ash`."), known).ok or (
+        grounding(skill("Run `w ship --item ITEM --mode ash`."), known).needs_person
+    )
+
+
+def test_a_front_matter_that_asks_for_rights_is_refused() -> None:
+    text = skill("Run `w ship`.").after["SKILL.md"].replace("---\n#", "credential_files: [x]\n---\n#")
+    found = form(Proposal(name="w-ship", after={"SKILL.md": text}))
+    assert (found.ok, found.rule) == (False, "front_matter")
+    assert "credential_files" in found.reason

@@ -9,8 +9,8 @@ from tests.unit.skills.kept import text
 from melete.core.memory import Noting, Operation
 from melete.core.ports import Change
 from melete.learn.facts import Decision, Kept, Proposed
-from melete.learn.gates import Verdict
 from melete.learn.inbox import Item, again, hunks, inbox, told
+from melete.learn.verdict import Verdict
 from melete.skills.versions import diff
 
 STEPS = "## Steps\n\n1. Run `netctl --up eth0`.\n2. Look at the route.\n"

@@ -16,7 +16,8 @@ from melete.core.ports import Applied, Change
 from melete.core.skill import MAIN
 from melete.learn.facts import Proposed, facts_of, fields_of
 from melete.learn.gates import A_DAY
-from melete.learn.proposing import Desk, ProposingMemory, ProposingSkills
+from melete.learn.inbox import inbox
+from melete.learn.proposing import Desk, ProposingMemory, ProposingSkills, held_back
 from melete.memory.notes import Notes, Rules
 from melete.skills.manage import Keeper
 from melete.store.ledger import FileLedger
@@ -135,10 +136,14 @@ def test_no_more_than_so_many_new_skills_are_made_on_a_day(tmp_path: Path) -> No
                 id=str(number), status="trial", target="skill", name=f"n{number}", did="created", version="v"
             )
             await bench.ledger.append(one.kind, fields_of(one))
-        assert not (await bench.create()).ok
-        assert bench.rules() == ["too_many"]
+        waits = await bench.create()
+        assert (waits.ok, waits.version) == (True, "")
+        assert (bench.last.status, bench.rules()) == ("inbox", ["too_many"])
+        (item,) = (one for one in inbox(bench.ledger.read()) if held_back(one))
+        assert item.proposal.name == NAME
         bench.clock.advance(86_400)
-        assert (await bench.create()).ok
+        assert (await bench.create()).version
+        assert [one for one in inbox(bench.ledger.read()) if held_back(one)] == []
 
     play(tmp_path, story)
 

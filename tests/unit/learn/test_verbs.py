@@ -2,7 +2,7 @@
 
 import pytest
 
-from melete.learn.verbs import taught, tokens, verbs
+from melete.learn.verbs import taught, tokens, verbs, ways
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,26 @@ def test_a_text_teaches_the_commands_that_it_shows() -> None:
     text = "Use `w frob --mode b`, never `total`.\n\n```sh\n$ git push \\\n  --tags\n# a remark\n```\n"
     assert taught(text) == {"w frob", "w frob --mode", "git push", "git push --tags"}
     assert taught("Be kind, and short.") == frozenset()
+
+
+def test_ways_are_the_options_of_a_verb_with_plain_values_and_a_line_for_each() -> None:
+    text = """Run `pack box --seal --mode=calm -v ./FILE k1`, or `cd x && sudo pack box --item ITEM | tee log`.
+
+```sh
+pack box --step arm && pack box --step bind
+grep -r box
+```
+
+```python
+pack box --wrong
+```
+"""
+    assert ways(text) == {
+        "pack box": {
+            "--mode calm --seal -v": "pack box --seal --mode=calm -v ./FILE k1",
+            "--item": "cd x && sudo pack box --item ITEM | tee log",
+            "--step arm": "pack box --step arm && pack box --step bind",
+            "--step bind": "pack box --step arm && pack box --step bind",
+            "--step arm; --step bind": "pack box --step arm && pack box --step bind",
+        }
+    }

@@ -23,7 +23,7 @@ from melete.surfaces.cli.chat_commands import HANDLERS
 from melete.surfaces.cli.keyboard import Keyboard, LineCleared, LineWithdrawn
 from melete.surfaces.cli.main import innermost
 from melete.surfaces.cli.options import Asked, attended, conversation_options, settings
-from melete.surfaces.cli.output import one_line, out, visible
+from melete.surfaces.cli.output import err, one_line, out, visible
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.progress import Progress
 from melete.surfaces.cli.render import news, notes
@@ -116,9 +116,12 @@ class _Chat:
         return talk.next
 
     def _learn(self, line: Learned) -> None:
-        """Something was learned: it is shown now, or when the answer that is being written has ended."""
-        self._learned.append(line)
-        self._keyboard.withdraw()
+        """Something was learned: it is shown now, or when the answer that is being written has ended; beside a pipe's answers."""
+        if self._paint.terminal:
+            self._learned.append(line)
+            self._keyboard.withdraw()
+        else:
+            err("".join(f"{shown}\n" for shown in notes(line, self._paint)))
 
     def _tell(self) -> None:
         """Show what was learned meanwhile."""

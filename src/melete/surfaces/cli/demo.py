@@ -9,10 +9,9 @@ from tempfile import TemporaryDirectory
 import click
 import msgspec
 
-from melete.app.demo import AGAIN, PROMPT, SKILL, Demo, DemoEnded, Lesson, open_demo
+from melete.app.demo import AGAIN, PROMPT, SKILL, Demo, DemoEnded, Lesson, Proposed, open_demo
 from melete.app.prompts import prompt_message
 from melete.core.event import Event, RunEnded
-from melete.learn.facts import Proposed
 from melete.surfaces.cli.learn_history import story_lines
 from melete.surfaces.cli.options import json_option, variables_here
 from melete.surfaces.cli.output import one_line, out, visible

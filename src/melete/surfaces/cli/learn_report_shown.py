@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 ROWS = 10
 EACH = 3
 NAME = 40
-STYLES = {"helps": "green", "harms": "red", "not_followed": "yellow"}
 
 
 def report_text(found: "Report", paint: Paint) -> str:
@@ -68,7 +67,7 @@ def _effects(found: "Report", paint: Paint) -> Iterator[str]:
     if not used:
         return
     head = ("LESSON", "LISTED", "SUGGESTED", "LOADED", "FOLLOWED", "WHAT IT BRINGS")
-    body = table(head, [_effect(one, paint) for one in used[:ROWS]], paint, right=head[1:5])
+    body = table(head, [_effect(one) for one in used[:ROWS]], paint, right=head[1:5])
     more = len(found.effects) - len(used[:ROWS])
     rest = (
         f"… and {more:,} more, {len(found.effects) - len(used):,} of them never loaded; --json shows all\n"
@@ -79,14 +78,10 @@ def _effects(found: "Report", paint: Paint) -> Iterator[str]:
     yield f"{paint('bold', 'Lessons')}\n{body}{said}\n"
 
 
-def _effect(one: "Effect", paint: Paint) -> Sequence[str]:
+def _effect(one: "Effect") -> Sequence[str]:
     name = one.name if one.target == "skill" else f"memory: {one.text or one.name}"
-    said = brings(one)
-    word = STYLES.get(one.judged, "")
-    return (
-        cut(one_line(name), NAME), f"{one.listed:,}", f"{one.suggested:,}", f"{one.loaded:,}",
-        f"{one.followed.number:,}", paint(word, said) if word and not paint.terminal else said,
-    )  # fmt: skip
+    counts = (one.listed, one.suggested, one.loaded, one.followed.number)
+    return (cut(one_line(name), NAME), *(f"{count:,}" for count in counts), brings(one))
 
 
 def _proposals(found: "Report", paint: Paint) -> Iterator[str]:
