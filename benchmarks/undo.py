@@ -32,7 +32,8 @@ TOUCHED = 40
 def text(name: str, steps: Sequence[str]) -> str:
     """A SKILL.md."""
     lines = "\n".join(f"{number}. Run `make {step}`." for number, step in enumerate(steps, 1))
-    return f"---\nname: {name}\ndescription: How {name} is built, when it matters.\n---\n\n{lines}\n\n## Check\n\nLook at the result.\n"
+    head = f"---\nname: {name}\ndescription: How {name} is built, when it matters.\n---\n\n"
+    return f"{head}{lines}\n\n## Check\n\nLook at the result.\n"
 
 
 async def change(app: Melete, name: str, steps: Sequence[str], *, session: str, author: str = "agent") -> None:
@@ -86,7 +87,7 @@ async def prepared(environ: dict[str, str]) -> int:
 
 def main() -> None:
     """Measure, and print the figures."""
-    options = parser(__doc__.splitlines()[0], rounds=7)
+    options = parser((__doc__ or "").partition("\n")[0], rounds=7)
     given = options.parse_args()
     found = {name: path for name, path in chosen(given).items() if name == "melete"}
     with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ from benchmarks.evoworld.words import lines
 
 WRONG_FACT, JUNK, SECRET = 0.15, 0.5, 0.05
 WRITES = ("skill_manage", "memory")
-THERE = "already"
-"""What a refusal says of a skill that is there."""
+THERE = ("already", "read it with skill_view")
+"""What a refusal says of a skill that is there and has to be read."""
 Write = tuple[Call, dict[str, Any]]
 """A call that writes, and what the record says of it."""
 
@@ -35,11 +35,13 @@ class Reviewer:
     def review(self, request: Request) -> Move:
         """Read what there is about the verbs that were worked on, write, mend once what was refused, end."""
         before, after = upto(request, self.briefs)
-        read = {str(call.arguments.get("name", "")): call.result for call in after if call.name == "skill_view"}
-        learned = {piece.verb: piece for piece in before.pieces if piece.learned and piece.needs != "nothing"}
+        read, said = request.viewed(), request.last_said
+        found = {piece.verb: piece for piece in before.pieces if piece.learned and piece.needs != "nothing"}
+        learned = {verb: piece for verb, piece in found.items() if piece.learned not in said}  # else it is kept already
         written = [call for call in after if call.name in WRITES]
         if written:
-            return self._mend(before, learned, written, read)
+            fresh = {str(call.arguments.get("name", "")) for call in after if call.name == "skill_view"}
+            return self._mend(before, learned, written, read, fresh)
         skills = {verb: name for verb in learned if (name := self._about(request, verb))}
         unread = [name for name in dict.fromkeys(skills.values()) if name not in read]
         if unread and "skill_view" in request.tools:
@@ -48,12 +50,21 @@ class Reviewer:
         return _writing(writes) if writes else Move(text="Nothing to keep.")
 
     def _mend(
-        self, before: Request, learned: Mapping[str, Piece], written: Sequence[Called], read: Mapping[str, str]
+        self,
+        before: Request,
+        learned: Mapping[str, Piece],
+        written: Sequence[Called],
+        read: Mapping[str, str],
+        fresh: Set[str],
     ) -> Move:
         """Read what is there already, and write again, without a mistake, what was refused for another reason."""
         refused = {verb: call for verb, call in _refused(written).items() if verb in learned}
-        there = {verb: str(call.arguments.get("name", "")) for verb, call in refused.items() if THERE in call.result}
-        if unread := [name for name in there.values() if name not in read]:
+        there = {
+            verb: str(call.arguments.get("name", ""))
+            for verb, call in refused.items()
+            if any(words in call.result.casefold() for words in THERE)
+        }
+        if unread := [name for name in there.values() if name not in fresh]:
             return Move(calls=tuple(("skill_view", {"name": name}) for name in unread))
         skills = {verb: name for verb in refused if (name := there.get(verb) or self._about(before, verb)) in read}
         careful = replace(self, noise=False)

@@ -11,7 +11,7 @@ import msgspec
 
 from melete.learn.briefs import OPENING
 from melete.store import open_ledger
-from melete.testing import Call, Fault, ManualClock, Reply, Say, ScriptedModel
+from melete.testing import Call, Calls, Fault, ManualClock, Reply, Say, ScriptedModel
 from tests.story.cli import PATIENCE, variables
 from tests.story.cli import melete as command
 
@@ -59,7 +59,7 @@ class Frobbing:
 
     def __call__(self, *words: str) -> CompletedProcess[str]:
         """Run a command to its end."""
-        return command(*words, model=self.model, cwd=self.work, **self.more)
+        return command(*words, model=self.model, cwd=self.work, stdin=None, **self.more)
 
     def frob(self, *words: str) -> CompletedProcess[str]:
         """One session: eight calls, the first of which fails."""
@@ -130,6 +130,7 @@ def _reviewed(done: int) -> Reply:
 
 def stalled(reply: Reply) -> Reply:
     """The model says nothing for a long time."""
+    assert isinstance(reply, Say | Call | Calls)
     return Fault("stall", seconds=60.0, reply=reply)
 
 

@@ -27,7 +27,12 @@ def test_it_works_and_says_what_is_real(own_home: Path) -> None:
 
 def test_the_verdict_is_the_last_line_of_json() -> None:
     *events, verdict = lines(melete("demo", "--json").stdout)
-    assert (verdict["type"], verdict["ok"], verdict["calls_first"], verdict["calls_second"]) == ("demo.ended", True, 7, 2)
+    assert (verdict["type"], verdict["ok"], verdict["calls_first"], verdict["calls_second"]) == (
+        "demo.ended",
+        True,
+        7,
+        2,
+    )
     assert (verdict["refused"], verdict["learned"], verdict["undone"]) == (1, 1, True)
     assert events[-1]["type"] == "run.ended"
 
@@ -36,14 +41,14 @@ def test_its_folder_can_be_kept_and_all_of_it_looked_at(tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     done = melete("demo", "--keep", str(kept))
     assert done.returncode == 0
-    home = {"MELETE_HOME": str(kept / "home")}
+    home = str(kept / "home")
     assert (kept / "project" / "out" / "2026-W48.md").read_text(encoding="utf-8").endswith("Total: 38:15\n")
-    sessions = [row["id"] for row in lines(melete("sessions", "list", "--json", **home).stdout)]
+    sessions = [row["id"] for row in lines(melete("sessions", "list", "--json", MELETE_HOME=home).stdout)]
     assert all(f"{kept / 'home' / 'state' / 'sessions'}" in done.stdout or one in done.stdout for one in sessions[-1:])
-    assert "--force" in melete("learn", "inbox", "--all", "--json", **home).stdout
+    assert "--force" in melete("learn", "inbox", "--all", "--json", MELETE_HOME=home).stdout
     undone = next(line for line in done.stdout.splitlines() if "melete learn undo" in line and "again" in line)
-    assert melete("learn", "undo", undone.split()[-1], **home).returncode == 0
-    assert "weekly-report" in melete("skills", "list", **home).stdout
+    assert melete("learn", "undo", undone.split()[-1], MELETE_HOME=home).returncode == 0
+    assert "weekly-report" in melete("skills", "list", MELETE_HOME=home).stdout
     again = melete("demo", "--keep", str(kept))
     assert again.returncode == 2
     assert "is not empty" in again.stderr

@@ -140,6 +140,7 @@ def test_a_conflict_waits_in_the_inbox_and_nothing_is_lost(tmp_path: Path) -> No
     done = melete("learn", "undo", "--session", taught)
     assert (done.returncode, path().read_text(), notes()) == (0, mine, "Lunch is at noon sharp.\n"), done.stderr
     assert "stays as it is. SKILL.md has changed in the same place: what you edited" in done.stdout
+    assert "Nothing was taken back." in done.stderr
 
     async def waiting(app: Melete) -> list[Any]:
         return [one for one in inbox(app.ledger.read()) if one.state == "waiting"]
@@ -228,3 +229,44 @@ def test_an_undo_that_was_cut_off_is_finished_by_the_next(tmp_path: Path) -> Non
     assert (path().exists(), notes()) == (False, "")
     learn("undo", str(done.number))
     assert (path().exists(), notes()) == (True, "Lunch is at noon.\n")
+
+
+async def lesson(app: Melete) -> int:
+    """A lesson that became the only version of the skill."""
+    (version,) = app.ledger.read(kind="skill.version")
+    made = Proposed(
+        id="aaa", status="trial", target="skill", name=NAME, did="created", version=version["version"], session="x"
+    )
+    return await app.ledger.append(made.kind, fields_of(made))
+
+
+async def states(app: Melete) -> list[str]:
+    return [one.state for one in inbox(app.ledger.read())]
+
+
+def test_what_a_cut_off_undo_did_and_did_not_tell_is_told_by_the_next(tmp_path: Path) -> None:
+    session(tmp_path, CREATE)
+    number = with_app(lesson)
+
+    async def half(app: Melete) -> None:
+        what = await meant(app, name=str(number))
+        record = Undo(id="cut0ff", took=tuple(what.numbers), proposals=("aaa",))
+        await app.ledger.append(record.kind, fields_of(record))
+        keeper = library(app)
+        made = keeper.versions.history(NAME)[-1]
+        made = structs.replace(made, author="user", session="", reason=f"{record.tag}of it")
+        await keeper.become(made, {}, base=made.version)
+
+    with_app(half)
+    assert with_app(states) == ["trial"]
+    again = learn("undo", str(number))
+    assert (path().exists(), with_app(states)) == (False, ["undone"])
+    assert again["number"] and not learn("undo", str(number))["number"]
+
+
+def test_an_undo_is_taken_back_again_and_again(tmp_path: Path) -> None:
+    session(tmp_path, CREATE)
+    number = with_app(lesson)
+    for state in ("undone", "accepted", "undone", "accepted"):
+        number = learn("undo", str(number))["number"]
+        assert (path().exists(), with_app(states)) == (state == "accepted", [state])

@@ -79,3 +79,13 @@ def test_a_review_that_kills_its_process_each_time_is_given_up(world: Frobbing) 
     assert world.reviews() == ["a begun", "a begun", "a begun", "a failed"]
     assert world("learn", "work").stdout == "nothing is due\n"
     assert len(world.asked_to_review()) == asked
+
+
+def test_a_clock_that_was_ahead_once_hides_no_session(world: Frobbing) -> None:
+    world.more_ = {"MELETE_CLOCK": "2040-01-01T00:00:00+00:00"}
+    assert world("run", "Hello").stdout == "Four.\n"
+    assert world("learn", "work").stdout == "nothing is due\n"
+    world.more_ = {}
+    world.frob()
+    assert world("learn", "work").stdout.startswith("learned: w-frob (created)")
+    assert world("learn", "work").stdout == "nothing is due\n"

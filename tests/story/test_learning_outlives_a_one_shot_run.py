@@ -54,8 +54,7 @@ def test_a_process_is_left_behind_and_the_next_one_says_what_it_learned(detachin
 def test_the_line_stands_in_the_session_that_it_is_about(world: Frobbing) -> None:
     world.frob()
     world("learn", "work")
-    session = lines(world("sessions", "list", "--json").stdout)[0]
-    rows = session if isinstance(session, list) else [session]
+    rows = lines(world("sessions", "list", "--json").stdout)
     mine = next(row["id"] for row in rows if not row["title"].startswith("Review of"))
     assert "★ learned: w-frob (created)" in world("sessions", "show", mine).stdout
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from melete.app.answers import AnswerSchema
 from melete.core.event import Opened, Spent
 from melete.learn.briefs import OPENING
 from melete.testing import Call, Say
@@ -66,6 +67,19 @@ def test_over_every_wire(tmp_path: Path, wire: str) -> None:
     last, *reviews = model.requests[2:]
     assert OPENING.encode() in goes_on(last, reviews[0], wire)
     goes_on(reviews[0], reviews[1], wire)
+
+
+def test_what_went_along_with_each_request_goes_along_with_the_review(tmp_path: Path) -> None:
+    schema = AnswerSchema({"type": "object", "properties": {"done": {"type": "boolean"}}})
+
+    async def check(here: Talk) -> None:
+        assert (await reviewed(here)).status == "ended"
+
+    more = {"effort": "high", "temperature": 0.3, "max_output": 3_000, "answer": schema}
+    answer = Say('{"done": true}')
+    model = session([*HARD[:2], answer, create(), Say("Kept.")], tmp_path / "work", check, **more)
+    assert OPENING.encode() in goes_on(model.requests[2], model.requests[3])
+    assert b"high" in model.requests[3].body
 
 
 def test_the_session_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from melete.app.memory import remembered
 from melete.app.reviewing import release
 from melete.app.skills import library
 from melete.core.ports import Change
-from melete.learn.facts import Decision, Proposed, Review, facts_of, fields_of
+from melete.learn.facts import Debt, Decision, Proposed, Review, facts_of, fields_of
 from melete.learn.gates import A_DAY
 from melete.testing import Call, ManualClock, Say
 from tests.reviewing import (
@@ -57,6 +57,45 @@ def test_a_lesson_stands_as_a_trial(tmp_path: Path) -> None:
     session([*HARD, create(), Say("Kept one.")], tmp_path / "work", check)
 
 
+def owed(*turns: int) -> tuple[Debt, ...]:
+    """A signal in each of these turns."""
+    return tuple(Debt(session="s", turn=turn, signal="fixed", weight=3, what=f"turn {turn}") for turn in turns)
+
+
+def test_it_ends_with_the_reply_whose_proposals_were_taken(tmp_path: Path) -> None:
+    async def check(here: Talk) -> None:
+        ended = await reviewed(here, signals=owed(2))
+        assert (ended.status, ended.steps) == ("ended", 1)
+        assert names(here) == {NAME}
+        ended = await reviewed(here, id="r2", signals=owed(2, 9))
+        assert ended.steps == 2, "a lesson for two turns: there may be one more"
+        ended = await reviewed(here, id="r3", signals=owed(2))
+        assert ended.steps == 2, "what is refused can be mended"
+
+    one, wrong = keep("In this folder ./w ship wants --fast."), keep("In this folder ./w ship wants --quick.")
+    script = [*HARD, create(), one, Say("Kept."), wrong, Say("Left.")]
+    model = session(script, tmp_path / "work", check)
+    assert "Kept from this session already" in model.requests[4].json["messages"][-1]["content"]
+    assert f"- {NAME}: " in model.requests[4].json["messages"][-1]["content"]
+
+
+def test_a_skill_that_was_loaded_in_the_session_has_been_read(tmp_path: Path) -> None:
+    old = "1. Look at the item.\n2. Run `./w ship --item ITEM`.\n3. Look again.\n"
+
+    async def check(here: Talk) -> None:
+        await here.say("Ship k2.")
+        ended = await reviewed(here)
+        assert [one[0] for one in await answers(here, ended)] == ["ok"]
+        assert "ITEM --fast`" in (await library(here.app).read(NAME)).text
+
+    async def before(here: Talk) -> None:
+        await written(here, old, author="agent")
+        await check(here)
+
+    script = [*HARD, view(), *HARD, patch("ITEM`", "ITEM --fast`"), Say("Mended.")]
+    session(script, tmp_path / "work", before)
+
+
 def test_nothing_to_keep_is_an_answer(tmp_path: Path) -> None:
     async def check(here: Talk) -> None:
         ended = await reviewed(here)
@@ -88,9 +127,9 @@ def test_a_fact_of_the_work_stands_in_memory(tmp_path: Path) -> None:
         ended = await reviewed(here, brief="memory")
         (outcome, told), (skilled, _) = await answers(here, ended)
         assert outcome == "ok", told
-        assert skilled == "denied", "this review is of memory alone"
+        assert skilled == "ok", "what the review is not about is open as well"
         (entry,) = await remembered(here.app).entries()
-        (made,) = proposals(here)
+        made, _ = proposals(here)
         assert (entry.author, entry.session, entry.said) == ("agent", here.conversation.ref.id, said)
         assert (made.status, made.target, made.name, made.did, made.class_) == (
             "trial",

@@ -1,6 +1,7 @@
 """What was learned and waits is shown with its evidence and its price, and becomes usable only by a person's word."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ def proposed(*made: Proposed) -> list[str]:
     return [str(number) for number in put(*made)]
 
 
-def learn(*words: str, status: int = 0, **more: str) -> str:
+def learn(*words: str, status: int = 0, **more: Any) -> str:
     """What a command says, on both streams."""
     done = melete("learn", *words, **more)
     assert done.returncode == status, done.stderr
@@ -137,6 +138,7 @@ def test_what_is_not_safe_is_never_accepted_and_a_judgement_only_anyway(own_home
     assert "--anyway" in learn("accept", third, status=2)
     assert "it is not safe" not in learn("accept", third, "--anyway")
     assert path(own_home).read_text() == FIRST
+    assert f"although {GUESSED.reason}" in learn("show", third)
     assert "cannot be" in learn("edit", second, status=2, EDITOR="sed -i s/eth0/eth1/")
     assert TOKEN not in learn("show", first) + learn("inbox", "--all")
 
@@ -158,6 +160,34 @@ def test_several_are_decided_at_once_and_one_that_cannot_be_stops_none(own_home:
     assert (done.returncode, lines(done.stdout)[0]["number"]) == (2, int(number))
     assert "999" in done.stderr
     assert path(own_home).exists()
+
+
+def test_a_slip_names_no_lesson_and_shells_offer_those_that_wait(own_home: Path) -> None:
+    waiting, refused = proposed(
+        skill(FIRST, id="4f00aa11"), skill(FIRST, status="refused", verdicts=(SECRET,), id="4f00bb22")
+    )
+    for slip in ("4", "4f", "0"):
+        assert f"there is no proposal '{slip}'" in learn("accept", slip, status=2)
+    assert not path(own_home).exists()
+    assert waiting in learn("show", "4f00aa")
+
+    def offered(command: str) -> list[str]:
+        done = melete(
+            *("completion", "bash"),
+            _MELETE_COMPLETE="bash_complete", COMP_WORDS=f"melete learn {command} ", COMP_CWORD="3",
+        )  # fmt: skip
+        return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
+
+    assert offered("accept") == [waiting]
+    assert offered("show") == [refused, waiting]
+    assert offered("undo") == []
+
+
+def test_each_row_of_the_list_has_the_same_keys() -> None:
+    proposed(skill(FIRST), skill(FIRST, status="refused", verdicts=(SECRET,), id="leak"))
+    waits, refused = lines(melete("learn", "inbox", "--all", "--json").stdout)
+    assert waits.keys() == refused.keys()
+    assert (refused["evidence"], refused["due"]) == (None, None)
 
 
 def test_an_edited_lesson_is_checked_and_accepted(own_home: Path) -> None:

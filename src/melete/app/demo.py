@@ -57,10 +57,10 @@ COMMANDS = ("47", "--week 47", "--week 2026-W47", "--week 2026-W47 --round 15")
 
 
 class DemoEnded(Struct, frozen=True, kw_only=True, tag="demo.ended"):
-    """The verdict: `ok` when both reports are there, the lesson passed its gates, a guess did not, and undoing left nothing of it.
+    """The verdict: `ok` when both reports are there, a lesson passed its gates, a guess did not, and undoing left nothing.
 
-    `calls_first` and `calls_second` count tool calls, before and with the lesson; `refused` and `learned` count proposals. `problem`
-    says what is not as it should be. `log` is empty where the folder was not kept.
+    `calls_first` and `calls_second` count tool calls, before and with the lesson; `refused` and `learned` count proposals.
+    `problem` says what is not as it should be. `log` is empty where the folder was not kept.
     """
 
     ok: bool
@@ -246,7 +246,10 @@ def _first(python: str) -> Sequence[Step]:
         ),
         ("--round", _shell(run(COMMANDS[3]), "It rounds to 5 or 15 minutes, and wants to be told.")),
         ("wrote out", _shell(f"cat {FIRST}", "I look at what it wrote.")),
-        ("Total: 39:15", Say(text=f"The report of week 47 is in `{FIRST}`: 39:15 hours in all, in steps of 15 minutes.")),
+        (
+            "Total: 39:15",
+            Say(text=f"The report of week 47 is in `{FIRST}`: 39:15 hours in all, in steps of 15 minutes."),
+        ),
     )
 
 

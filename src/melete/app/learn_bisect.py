@@ -45,6 +45,8 @@ async def bisect(app: Melete, name: str, judge: Judge, *, good: str = "", bad: s
     if name in keeper:
         await noticed(keeper, name)
     known = keeper.versions.history(name)
+    if not known and name not in keeper:
+        raise UsageError(f"there is no skill {name!r}", next="melete skills list names all")
     first = known.index(keeper.versions.find(name, good)) if good else 0
     last = known.index(keeper.versions.find(name, bad)) if bad else len(known) - 1
     row = [
@@ -64,7 +66,7 @@ async def bisect(app: Melete, name: str, judge: Judge, *, good: str = "", bad: s
         if (said := await look(at)) != wanted:
             which = "last" if wanted == BAD else "first"
             what = f"the {which} version of {name}, {row[at].version}, is {said}"
-            raise UsageError(what, next="name others with --good and --bad")
+            raise UsageError(what, next="mend the check, or name other versions with --good and --bad")
     while (at := search.next) is not None:
         search.told(at, await look(at))
         tried += 1

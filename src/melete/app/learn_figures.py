@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from melete.app.figures import money, percent, plural, short
+from melete.learn.share import FLOOR
 
 if TYPE_CHECKING:
     from melete.learn.report import Effect, Report, Trend
@@ -53,7 +54,8 @@ def share_text(found: "Report") -> str:
     all_ = found.reviews.week[1]
     if not all_:
         return "nothing was spent in the last 7 days"
-    return f"{percent(found.reviews.share)} of {short(all_)} tokens in the last 7 days (allowed {percent(found.reviews.allowed)})"
+    allowed = f"{percent(found.reviews.allowed)}, and {short(FLOOR)} on any day"
+    return f"{percent(found.reviews.share)} of {short(all_)} tokens in the last 7 days (allowed {allowed})"
 
 
 def reviews_cost(found: "Report") -> str:

@@ -1,6 +1,7 @@
 """Learning by command: what is due is worked off, or one session is reviewed, and what came of it is told. Composition root."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -10,7 +11,7 @@ from melete.app.learning import BUSY, Telling, text
 from melete.app.wire import Melete
 from melete.core.errors import SessionNotFoundError, UsageError
 from melete.core.event import Learned
-from melete.learn.facts import Review
+from melete.learn.facts import Proposed, Review, facts_of
 
 PATIENCE = 3
 """How often it is tried to say something in a session that is at work."""
@@ -48,6 +49,7 @@ class _By:
         if not app.loaded.settings.learning.enabled:
             raise UsageError("learning is off (learning.enabled)", next="melete config set learning.enabled true")
         self._quiet = app.loaded.settings.learning.notify == "off"
+        self._app = app
         self._reviews: list[Review] = []
         self._lines: list[str] = []
         self._telling = Telling(app, show=self._note if shown else None)
@@ -67,11 +69,18 @@ class _By:
                 await asyncio.sleep(BUSY)
                 await self._telling.again()
         self._telling.leave()
-        lines: Sequence[str] = self._lines or [_result(one, quiet=self._quiet) for one in self._reviews] or [else_]
+        lines: Sequence[str] = self._lines or await asyncio.to_thread(self._results) or [else_]
         return Worked(busy=busy, reviews=tuple(self._reviews), lines=tuple(lines))
 
+    def _results(self) -> list[str]:
+        rows = self._app.ledger.read(kind=Proposed.kind) if self._reviews else ()
+        refused = {fact.id: fact.review for fact in facts_of(Proposed, rows) if fact.status == "refused"}
+        many = Counter(refused.values())
+        return [_result(one, quiet=self._quiet, refused=many[one.id]) for one in self._reviews]
 
-def _result(review: Review, *, quiet: bool) -> str:
+
+def _result(review: Review, *, quiet: bool, refused: int) -> str:
     """How a review ended that has nothing else to show; where nothing is to be said of lessons, not whether there are any."""
-    end = f": {review.error}" if review.error else "" if quiet else "; nothing was kept"
-    return f"the review of {review.session} {review.status}{end}"
+    said = f", {refused} refused: melete learn inbox --all" if refused else ""
+    end = f": {review.error}" if review.error else "" if quiet else f"; nothing was kept{said}"
+    return f"the review of {review.session} {review.status.replace('_', ' ')}{end}"

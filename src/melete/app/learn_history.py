@@ -6,7 +6,7 @@ Part of the composition root. Everything here is read from the ledger, the sessi
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from melete.app.learn_evidence import Evidence, evidence
 from melete.app.memory import remembered
@@ -18,7 +18,7 @@ from melete.core.memory import Past, Target
 from melete.core.skill import MAIN, Version
 from melete.core.tool import ToolError
 from melete.learn.facts import Debt, Decision, Outcome, Review, Undo, facts_of
-from melete.learn.inbox import FILES, Item, inbox
+from melete.learn.inbox import FILES, TAKEN_BACK, Item, inbox
 from melete.learn.lineage import Row, blamed, decisions, is_change, likeliest, made_by, named
 from melete.learn.verdict import Verdict
 
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from melete.skills.manage import Keeper
 
 MEMORY: dict[str, Target] = {"memory": "memory", "user": "user", "MEMORY.md": "memory", "USER.md": "user"}
-MOST = 20
+REVIEW = "review"
+"""The author of what a review has proposed."""
 
 
 class Use(Struct, frozen=True, kw_only=True):
@@ -114,7 +115,7 @@ def history(app: Melete, name: str = "", *, session: str = "") -> list[Step]:
     for row in changes:
         if row["number"] not in covered and (name or row.get("author") == "agent"):
             steps += _of_row(row)
-    steps += map(_of_undo, facts_of(Undo, rows) if not name else ())
+    steps += (_of_undo(one, items) for one in facts_of(Undo, rows) if not name)
     found = [one for one in steps if (not name or one.name in _names(name)) and session in ("", one.session)]
     return sorted(found, key=lambda one: one.number)
 
@@ -124,17 +125,19 @@ def _names(name: str) -> set[str]:
     return {name, MEMORY[name], FILES[MEMORY[name]]} if name in MEMORY else {name}
 
 
-def _of_undo(one: Undo) -> Step:
-    about = f"session {one.session}" if one.session else "a change"
+def _of_undo(one: Undo, items: Sequence[Item]) -> Step:
+    names = dict.fromkeys(item.proposal.name for item in items if item.proposal.id in one.proposals)
+    about = ", ".join(names) or (f"session {one.session}" if one.session else "a change")
     common: dict[str, Any] = {"number": one.number, "at": one.at, "author": one.by, "session": one.session}
     return Step(target="skill", name=about, did="brought back" if one.of else "undone", **common)
 
 
 def _of_item(item: Item) -> Step:
     made = item.proposal
+    author = REVIEW if made.review else "user" if made.did == TAKEN_BACK else "agent"
     return Step(
         number=item.number, at=item.at, target=made.target, name=made.name, did=made.did, session=made.session,
-        author="review" if made.review else "agent", version=item.version, state=item.state, reason=item.reason,
+        author=author, version=item.version, state=item.state, reason=item.reason,
     )  # fmt: skip
 
 
@@ -248,10 +251,15 @@ def _signals(rows: Sequence[Row], session: str, *, before: int) -> tuple[Debt, .
 def _after(rows: Sequence[Row], row: Row) -> dict[str, Any]:
     """What came of a change: its use, the effects, and the later changes of the same."""
     later = [one for one in rows if one["number"] > row["number"] and is_change(one) and _same(one, row)]
+    reviewed = _reviewed(rows)
     return {
         "uses": tuple(_uses(rows, row)),
         "effects": tuple(_effects(rows, row)),
-        "since": tuple(step for one in later for step in _of_row(one)),
+        "since": tuple(
+            structs.replace(step, author=reviewed.get(step.number, step.author))
+            for one in later
+            for step in _of_row(one)
+        ),
     }
 
 
@@ -325,6 +333,8 @@ async def blame(app: Melete, name: str, *, path: str = MAIN, who: str = "") -> l
     if name in MEMORY:
         return await _blame_memory(app, MEMORY[name], who)
     keeper = library(app)
+    if name not in keeper:
+        raise UsageError(f"there is no skill {name!r}", next="melete skills list names all; memory and user are files")
     skill = keeper.get(name)
     await noticed(keeper, skill.name)
     known = [one for one in keeper.versions.history(skill.name) if path in one.files]
@@ -333,14 +343,20 @@ async def blame(app: Melete, name: str, *, path: str = MAIN, who: str = "") -> l
             f"{skill.name} has no history of a file {path}", next=f"see: melete skills history {skill.name}"
         )
     found = blamed([(one, _text(keeper, one, path)) for one in known])
-    sources = _Sources(app)
+    sources, reviewed = _Sources(app), _reviewed(app.ledger.read())
     return [
         Line(
-            line=at, text=text, number=one.number, at=one.at, version=one.version, author=one.author, session=one.session,
-            turn=max(one.turns, default=0), source=await sources.of(text, one.session, one.turns),
+            line=at, text=text, number=one.number, at=one.at, version=one.version, author=reviewed.get(one.number, one.author),
+            session=one.session, turn=max(one.turns, default=0), source=await sources.of(text, one.session, one.turns),
         )
         for at, (one, text) in enumerate(found, 1)
     ]  # fmt: skip
+
+
+def _reviewed(rows: Sequence[Row]) -> dict[int, str]:
+    """The numbers of the changes that reviews have made, each with its author."""
+    changes = [row for row in rows if is_change(row)]
+    return {number: REVIEW for item in inbox(rows) if item.proposal.review for number in made_by(changes, item)}
 
 
 def _text(keeper: "Keeper", made: Version, path: str) -> str:
@@ -349,6 +365,7 @@ def _text(keeper: "Keeper", made: Version, path: str) -> str:
 
 async def _blame_memory(app: Melete, target: Target, who: str) -> list[Line]:
     notes, sources, lines = remembered(app), _Sources(app), list[Line]()
+    reviewed = _reviewed(app.ledger.read())
     past: Sequence[Past] = await notes.history("", who)
     for entry in await notes.entries(who, target):
         known = [(one, one.text) for one in past if one.entry == entry.id and one.text]
@@ -358,7 +375,8 @@ async def _blame_memory(app: Melete, target: Target, who: str) -> list[Line]:
             lines.append(
                 Line(
                     line=len(lines) + 1, text=text, number=one.number, at=one.at.isoformat() if one.at else "",
-                    version=one.version, author=one.author, session=one.session, turn=one.turn, source=source,
+                    version=one.version, author=reviewed.get(one.number, one.author), session=one.session, turn=one.turn,
+                    source=source,
                 )
             )  # fmt: skip
     return lines

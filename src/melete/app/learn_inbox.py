@@ -27,11 +27,11 @@ from melete.core.tool import ToolError
 from melete.learn import gate_evidence
 from melete.learn.facts import Decision, Proposed, Review, facts_of, fields_of
 from melete.learn.gates import Proposal, form, safety
-from melete.learn.inbox import Item, hunks, inbox, told
+from melete.learn.inbox import TAKEN_BACK, Item, hunks, inbox, is_id, told
 from melete.learn.verdict import Verdict
 from melete.security.redact import without_shapes
 
-__all__ = ["Done", "Inbox", "Item", "Look", "Proposed", "Verdict"]
+__all__ = ["TAKEN_BACK", "Done", "Inbox", "Item", "Look", "Proposed", "Verdict"]
 
 if TYPE_CHECKING:
     from melete.skills.manage import Keeper
@@ -91,7 +91,7 @@ class Inbox:
         """The lesson of this number, or whose id begins so; raises UsageError."""
         items = self.items(everything=True)
         found = [one for one in items if name.isdecimal() and int(name) in one.numbers]
-        found = found or [one for one in items if name and one.proposal.id.startswith(name)]
+        found = found or [one for one in items if is_id(name, one.proposal.id)]
         if len(found) == 1:
             return found[0]
         why = f"{name!r} begins several proposals" if found else f"there is no proposal {name!r}"
@@ -148,9 +148,8 @@ class Inbox:
             done = await (self._accept_skill(item) if made.target == "skill" else self._accept_memory(item))
         except ToolError as error:
             raise UsageError(str(error), kept=_kept(item), next=_next(item)) from error
-        await self._decide(
-            Decision(proposal=made.id, did="accepted", version=done.version, reason="anyway" if anyway else "")
-        )
+        why = f"although {item.reason}" if item.reason and item.state != "waiting" else ""
+        await self._decide(Decision(proposal=made.id, did="accepted", version=done.version, reason=why))
         return done
 
     async def _accept_skill(self, item: Item) -> Done:
@@ -158,6 +157,8 @@ class Inbox:
         if version := await _there(keeper, change):
             return Done(item=item, version=version)
         applied = await keeper.apply(change)
+        if not applied.ok and (version := await _there(keeper, change)):  # what a crash had left of it was put in place
+            return Done(item=item, version=version)
         if not applied.ok:
             raise UsageError(_why(item.proposal, applied), kept=_kept(item), next=_next(item))
         return Done(item=item, version=applied.version, diff=applied.diff)
@@ -334,7 +335,7 @@ def _may(item: Item, *, anyway: bool) -> None:
         raise UsageError(
             f"{item.number} was {item.state}{why}",
             kept="nothing was changed",
-            next=f"melete learn accept {item.number} --anyway",
+            next=f"take it all the same with: melete learn accept {item.number} --anyway",
         )
 
 

@@ -86,12 +86,12 @@ def _cards(found: "Report") -> str:
 def _said(found: "Report") -> Iterator[str]:
     yield from course(found.trend)
     yield together(found)
-    for word, text in (("helps", "shown to help"), ("harms", "shown to harm")):
-        names = [f"`{one.name}`" for one in found.effects if one.judged == word]
+    for word in ("help", "harm"):
+        names = [f"`{one.name}`" for one in found.effects if one.judged == f"{word}s"]
         many = f"{len(names)} {plural(len(names), 'lesson is', many='lessons are')}"
-        yield f"{many} {text} by itself: {', '.join(names)}." if names else f"No lesson is {text} by itself."
+        yield f"{many} shown to {word}: {', '.join(names)}." if names else f"No single lesson is shown to {word}."
     few = sum(one.judged in ("too_few", "no_controls") for one in found.effects)
-    yield f"Of {few} it is too early to say, and that is said of each. {controls(found)}"
+    yield f"For {few} {plural(few, 'lesson')} it is too early to say. {controls(found)}"
 
 
 def _list(lines: Iterator[str] | Sequence[str]) -> str:
@@ -159,7 +159,11 @@ def _effects(found: "Report") -> str:
         "What it brings",
     )
     more, idle = len(found.effects) - len(used), sum(one.judged == "not_used" for one in found.effects)
-    note = f'<p class="dim">… and {more:,} more, {idle:,} of them never loaded; --json shows all.</p>' if more else ""
+    note = (
+        f'<p class="dim">… and {more:,} more skills and entries, {idle:,} of them never loaded; --json shows all.</p>'
+        if more
+        else ""
+    )
     return table(head, rows) + note
 
 

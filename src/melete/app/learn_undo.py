@@ -22,8 +22,8 @@ from melete.core.plugin import Lazy
 from melete.core.ports import Change
 from melete.core.skill import MAIN, Version
 from melete.core.tool import ToolError
-from melete.learn.facts import Decision, Kept, Proposed, Undo, fields_of
-from melete.learn.inbox import FILES, Item, told
+from melete.learn.facts import Decision, Kept, Proposed, Undo, facts_of, fields_of
+from melete.learn.inbox import FILES, TAKEN_BACK, Item, inbox, told
 from melete.learn.lineage import Meant, Row, begun, gone_with, named, of_session
 from melete.learn.verdict import Verdict
 
@@ -103,16 +103,36 @@ async def undo(app: Melete, what: Meant, *, dry: bool = False) -> Undone:
     work = _Work(app, what, record=record, rows=rows)
     effects = [*await work.skills(act=False), *await work.memory(act=False)]
     nothing = not any(one.taken or one.did == "stays" for one in effects)
-    if dry or (nothing and not _waiting(what)):
+    left = _untold(record, rows)
+    if dry or (nothing and not left and not _waiting(what)):
         return Undone(about=what.about, dry=dry, effects=tuple(effects), closed=_waiting(what))
     items = what.items if what.of else (*gone_with(rows, work.gone(effects)), *_waiting_items(what))
     number = record.number
-    if not number:
+    if number:
+        items = (*left, *_waiting_items(what))
+    else:
         record = structs.replace(record, proposals=tuple(one.proposal.id for one in items))
         number = await app.ledger.append(record.kind, fields_of(record))
     done = (*await work.skills(act=True), *await work.memory(act=True))
-    await _decide(app, what, items)
+    await _decide(app, what, items, back=_brings_back(record, rows))
     return Undone(about=what.about, number=number, effects=done, closed=_waiting(what))
+
+
+def _brings_back(record: Undo, rows: Sequence[Row]) -> bool:
+    """Whether an undo brings back what another one took, and not what that one had brought back."""
+    of, back = {one.id: one.of for one in facts_of(Undo, rows)}, False
+    at = record.of
+    while at:
+        at, back = of.get(at, ""), not back
+    return back
+
+
+def _untold(record: Undo, rows: Sequence[Row]) -> list[Item]:
+    """The lessons of an undo that was begun, of which is not told yet what became of them: it was cut off."""
+    mine = [one for one in inbox(rows) if one.proposal.id in record.proposals] if record.number else []
+    if _brings_back(record, rows):
+        return [one for one in mine if one.state == "undone" and one.version]
+    return [one for one in mine if one.state not in ("undone", WAITING)]
 
 
 def _waiting_items(what: Meant) -> tuple[Item, ...]:
@@ -195,7 +215,8 @@ class _Work:
         paths = {*(head.files if head else ()), *left.files} if left.files else {MAIN}
         files = {path: left.files[path].decode("utf-8", "replace") if path in left.files else None for path in paths}
         change = Change(name=name, files=files, base=head.version if head else "", author="user", reason=self._why)
-        said = f"{left.conflict}: what you edited stands in the same place"
+        whole = "you have edited it since, and nothing else would be left of it"
+        said = f"{left.conflict}: what you edited stands in the same place" if left.files else whole
         proposal = await self._propose("skill", name, change=change, diff=diff, said=said) if act else ""
         return Effect(target="skill", name=name, did="stays", said=(said,), diff=diff, proposal=proposal)
 
@@ -246,7 +267,7 @@ class _Work:
     ) -> str:
         """Put into the inbox what only a person can decide, and return its number."""
         made = Proposed(
-            id=token_hex(6), status="inbox", target=target, name=name, did="taken back", class_="guidance",
+            id=token_hex(6), status="inbox", target=target, name=name, did=TAKEN_BACK, class_="guidance",
             session=self._what.session, change=to_builtins(change), diff=diff,
             verdicts=(Verdict(gate="ownership", needs_person=True, rule="conflict", reason=said),),
         )  # fmt: skip
@@ -256,14 +277,14 @@ class _Work:
         return await self._app.ledger.append(fact.kind, fields_of(fact))
 
 
-async def _decide(app: Melete, what: Meant, items: Sequence[Item]) -> None:
+async def _decide(app: Melete, what: Meant, items: Sequence[Item], *, back: bool) -> None:
     """Tell of each lesson that it was undone, or counts again; one that waited does not wait any more."""
     for item in items:
         waited = item.state == WAITING or not item.version
-        if what.of and (waited or item.state != "undone"):
+        if what.of and (waited or (item.state == "undone") != back):
             continue
-        did, reason = ("accepted", BACK) if what.of else ("undone", f"undo of {what.about}")
-        decision = Decision(proposal=item.proposal.id, did=did, version=item.version, reason=reason)
-        await app.ledger.append(decision.kind, fields_of(decision))
+        did, reason = ("accepted", BACK) if back else ("undone", f"undo of {what.about}")
         if waited and item.source == "memory":  # memory keeps a list of its own of what waits
             await app.ledger.append("memory.decision", {"proposal": item.proposal.id, "accepted": False})
+        decision = Decision(proposal=item.proposal.id, did=did, version=item.version, reason=reason)
+        await app.ledger.append(decision.kind, fields_of(decision))

@@ -17,10 +17,11 @@ from msgspec import structs
 
 from melete.app.learn_lock import locked, stamp
 from melete.app.learn_outcomes import settle
+from melete.app.learn_taught import taught_already
 from melete.app.reviewing import Job, release, review
 from melete.app.unstored import SOURCE
 from melete.app.wire import Melete
-from melete.core.errors import SessionNotFoundError
+from melete.core.errors import SessionNotFoundError, StorageError
 from melete.core.event import Fact, Opened, Reply, RunEnded, RunStarted, Said, ToolEnded
 from melete.core.session import SessionInfo, SessionRef, Which
 from melete.learn.debts import TRIES, Debts, Due, Rule, Standing, only, whole
@@ -122,7 +123,9 @@ class Worker:
         await self._catch_up()
         for info in await self._candidates():
             await self._look(info)
-        if self._released != (today := self.app.clock.now().date()):  # what waits for nothing but another day
+        if self._released != (
+            today := self.app.clock.now().astimezone().date()
+        ):  # what waits for nothing but another day
             await release(self.app)
             self._released = today
         seen: set[tuple[str, int]] = set()
@@ -159,17 +162,20 @@ class Worker:
     async def _candidates(self) -> Sequence[SessionInfo]:
         """The sessions that changed since they were read, and those that had not ended then."""
         stood = self.debts.sessions.values()
-        at = max((datetime.fromisoformat(one.at) for one in stood if one.at), default=self.app.clock.now())
+        now = self.app.clock.now()
+        at = min(now, max((datetime.fromisoformat(one.at) for one in stood if one.at), default=now))
         rows = await self.app.store.list(which=Which(since=at - BACK), limit=1_000_000)
-        found = {row.id: row for row in rows if row.source not in APART and self._changed(row)}
+        found = {row.id: row for row in rows if row.source not in APART and self._changed(row, now)}
         for one in [one for one in stood if one.seq and not one.over and one.session not in found]:
             with contextlib.suppress(SessionNotFoundError):
                 found[one.session] = await self.app.store.info(SessionRef(id=one.session))
         return [*found.values()]
 
-    def _changed(self, row: SessionInfo) -> bool:
+    def _changed(self, row: SessionInfo, now: datetime) -> bool:
+        """Whether a session may hold what was not read; a clock that went wrong must not hide it."""
         stands = self.debts.of(row.id)
-        return not stands.over or not stands.at or row.updated >= datetime.fromisoformat(stands.at)
+        read = datetime.fromisoformat(stands.at) if stands.at else None
+        return not stands.over or read is None or row.updated >= read or read > now
 
     async def _look(self, info: SessionInfo) -> Standing:
         """Read on in a session, note what was found, and once it is over what came of what was shown in it."""
@@ -214,6 +220,9 @@ class Worker:
             error = "its process ended each time before it did"
             await self._append(structs.replace(claim, status="failed", error=error))
             return None
+        if not asked and self._rule.trigger == "debt" and (names := await taught_already(self.app, due)):
+            await self._append(structs.replace(claim, status="ended", said=f"nothing new: {', '.join(names)} says it"))
+            return None
         put_off = before.at if before and before.status == "put_off" else ""
         if not asked and self._share.left(self.app.clock.now(), put_off=put_off) <= 0:
             if not put_off:
@@ -247,6 +256,10 @@ class Worker:
         log.info("the session %s is reviewed: %s", claim.session, claim.why)
         try:
             ended = await review(self.app, job, on_begun=begun)
+        except StorageError:  # a full disk is nobody's fault, and no try
+            with contextlib.suppress(StorageError):
+                await self._append(structs.replace(claim, status="cancelled", error="it could not be stored"))
+            raise
         finally:
             await self._catch_up()
         if self._told:

@@ -1,8 +1,19 @@
 """How a conversation is asked for. Part of the composition root; apart from `service`, so that reading a command line is cheap."""
 
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 from msgspec import Struct
 
 from melete.app.answers import AnswerSchema
+from melete.core.errors import UsageError
+from melete.core.event import RunStarted
+from melete.core.session import SessionRef
+
+N = TypeVar("N", int, float)
+log = logging.getLogger("melete.recovery")
 
 PLACE = ("env", "folder")
 """Keys of `Opened.about`: the environment that was asked for, and a working folder that stands before `Opened.cwd`."""
@@ -46,5 +57,52 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def noted(self) -> dict[str, str]:
-        """What `RunStarted.about` says of runs that are opened so."""
-        return {} if self.learns else {"learn": "off"}
+        """What `RunStarted.about` says of runs that are opened so: also what goes along with every request."""
+        own = {
+            "temperature": "" if self.temperature is None else str(self.temperature),
+            "max_output": "" if self.max_output is None else str(self.max_output),
+            "effort": self.effort,
+            "answer": bytes(self.answer.schema).decode() if self.answer else "",
+            "learn": "" if self.learns else "off",
+        }
+        return {key: value for key, value in own.items() if value}
+
+
+def asked_for(begun: RunStarted, ref: SessionRef) -> Options:
+    """The options with which a run was begun, as far as they are stored; a value that makes no sense counts as none."""
+    about = begun.about
+    return Options(
+        session=ref.id,
+        owner=ref.owner,
+        surface=begun.surface,
+        attended=True,
+        shares=True,
+        model=about.get("model", ""),
+        toolsets=tuple(filter(None, about.get("toolsets", "").split(","))),
+        budget_usd=number(about, "budget_usd", float),
+        max_steps=number(about, "max_steps", int),
+        temperature=number(about, "temperature", float),
+        max_output=number(about, "max_output", int),
+        effort=about.get("effort", ""),
+        extra=about.get("extra", ""),
+        learns=about.get("learn") != "off",
+        answer=_schema(about.get("answer", "")),
+    )
+
+
+def number(about: Mapping[str, str], name: str, kind: Callable[[str], N]) -> N | None:
+    """A number that is stored under a name; None where there is none."""
+    try:
+        return kind(about[name])
+    except (KeyError, ValueError):
+        return None
+
+
+def _schema(text: str) -> AnswerSchema | None:
+    if not text:
+        return None
+    try:
+        return AnswerSchema(msgspec.json.decode(text, type=dict[str, Any]))
+    except (UsageError, msgspec.DecodeError) as error:
+        log.warning("the form of an answer that is stored cannot be used: %s", error)
+        return None

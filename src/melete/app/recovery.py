@@ -4,22 +4,18 @@ Part of the composition root. Nothing is done twice: a call whose outcome is unk
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
-import msgspec
 from msgspec import Struct
 
 from melete.agent.results import close_open_calls
 from melete.app import unstored
-from melete.app.answers import AnswerSchema
-from melete.app.opening import Options
+from melete.app.opening import asked_for, number
 from melete.app.runs import Runs, Wanted
-from melete.core.errors import MeleteError, SessionBusyError, SessionNotFoundError, UsageError
+from melete.core.errors import MeleteError, SessionBusyError, SessionNotFoundError
 from melete.core.event import Answered, CancelAsked, RunEnded, RunStarted, Stop
 from melete.core.session import SessionRef
 
-N = TypeVar("N", int, float)
 log = logging.getLogger("melete.recovery")
 SURFACES = ("api", "cron")
 RESUMED = frozenset({"api"})
@@ -115,46 +111,8 @@ async def _close(runs: Runs, ref: SessionRef, run: str) -> Cut | None:
 
 async def _resume(runs: Runs, ref: SessionRef, begun: RunStarted) -> str:
     """Go on with a run in the way in which it was asked for; the new run's id, empty when that was tried often enough."""
-    tried = _number(begun.about, "attempt", int) or 0
+    tried = number(begun.about, "attempt", int) or 0
     if tried >= MOST:
         return ""
     again = {**begun.about, "resumes": begun.run, "attempt": str(tried + 1)}
     return (await runs.start(None, asked_for(begun, ref), how=Wanted(about=again))).run
-
-
-def asked_for(begun: RunStarted, ref: SessionRef) -> Options:
-    """The options with which a run was begun, as far as they are stored; a value that makes no sense counts as none."""
-    about = begun.about
-    return Options(
-        session=ref.id,
-        owner=ref.owner,
-        surface=begun.surface,
-        attended=True,
-        shares=True,
-        model=about.get("model", ""),
-        toolsets=tuple(filter(None, about.get("toolsets", "").split(","))),
-        budget_usd=_number(about, "budget_usd", float),
-        max_steps=_number(about, "max_steps", int),
-        temperature=_number(about, "temperature", float),
-        max_output=_number(about, "max_output", int),
-        effort=about.get("effort", ""),
-        extra=about.get("extra", ""),
-        answer=_schema(about.get("answer", "")),
-    )
-
-
-def _number(about: Mapping[str, str], name: str, kind: Callable[[str], N]) -> N | None:
-    try:
-        return kind(about[name])
-    except (KeyError, ValueError):
-        return None
-
-
-def _schema(text: str) -> AnswerSchema | None:
-    if not text:
-        return None
-    try:
-        return AnswerSchema(msgspec.json.decode(text, type=dict[str, Any]))
-    except (UsageError, msgspec.DecodeError) as error:
-        log.warning("the form of an answer that is stored cannot be used: %s", error)
-        return None

@@ -7,8 +7,7 @@ is shown the turns round the signals.
 import asyncio
 import logging
 import os
-import re
-from collections.abc import Awaitable, Callable, Iterator, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
@@ -26,7 +25,10 @@ from melete.agent.loopwatch import LoopWatch
 from melete.agent.results import failure
 from melete.agent.run import Run, Start
 from melete.app.memory import OFF, remembered
+from melete.app.opening import Options, asked_for
 from melete.app.prefill import read_prefill
+from melete.app.review_brought import brought
+from melete.app.review_near import near, own_lines, seen
 from melete.app.skills import HERE, library, platform
 from melete.app.toolsets import BYTES_PER_TOKEN, open_tools
 from melete.app.wire import Melete
@@ -40,7 +42,6 @@ from melete.core.event import (
     Opened,
     Reply,
     RunEnded,
-    Said,
     Stop,
     ToolEnded,
     ToolProgress,
@@ -51,16 +52,17 @@ from melete.core.plugin import Lazy
 from melete.core.policy import Allowance, Limits, Step
 from melete.core.ports import Change, Environment, Memory, Processes, SkillLibrary
 from melete.core.session import Session, SessionRef
-from melete.core.skill import Here, Skill
+from melete.core.skill import Here
 from melete.core.tool import Tool
 from melete.core.transcript import Transcript
-from melete.learn.briefs import OPENING, PROPOSES, READS, SYSTEM, brief
+from melete.learn.briefs import OPENING, PROPOSES, READS, STRESSED, SYSTEM, brief, kept
 from melete.learn.facts import Brief, Debt, Proposed, Review, fields_of
+from melete.learn.gate_evidence import Outside
 from melete.learn.gates import A_DAY
 from melete.learn.inbox import inbox
 from melete.learn.proposing import Desk, ProposingMemory, ProposingSkills, held_back, made_today
-from melete.learn.signals import spoken
 from melete.learn.windows import windows
+from melete.tools.known import SKILLS as READ
 
 if TYPE_CHECKING:
     from melete.skills.manage import Keeper
@@ -79,8 +81,6 @@ SPARE: Final = 16_000
 SHARE: Final = 0.4
 """Share of another model's window that the windows may fill."""
 MOST_SHOWN: Final = 60_000
-NEAR, LONGEST_LINE, LONGEST_QUERY, STEM = 5, 160, 4_000, 5
-"""Skills that the brief names, and characters of a line about one, of what they are looked for by, and of a word that counts."""
 REVIEW_OF, SHOWN_AS = "review_of", "shown"
 """Keys of `Opened.about`: the session that is reviewed, and whether it is shown whole or in windows."""
 NEW: Final[dict[str, Any]] = {"seq": 0, "run": "", "at": EPOCH}
@@ -109,11 +109,16 @@ OnBegun = Callable[[str], Awaitable[None]]
 
 
 class Steps(Limits, frozen=True, kw_only=True):
-    """Limits without a last call to sum up: nobody reads that."""
+    """Limits without a last call to sum up, which nobody reads; they end as soon as all is `done`."""
+
+    done: Callable[[], bool]
 
     def steps(self) -> Iterator[Step]:
-        """`max_steps` passes."""
-        yield from (Step(number=number) for number in range(1, self.max_steps + 1))
+        """`max_steps` passes at most."""
+        for number in range(1, self.max_steps + 1):
+            if self.done():
+                return
+            yield Step(number=number)
 
 
 class Still(Compactor):
@@ -217,8 +222,9 @@ async def release(app: Melete) -> Sequence[Proposed]:
     for old in waiting[: max(0, A_DAY - made_today(rows, app.clock))]:
         with suppress(SessionNotFoundError):
             parent = await _parent(app, old.session)
-            desk = _desk(app, parent, review=old.review, model=old.model, after=min(old.turns, default=1) - 1)
             keeper = library(app, parent.opened.cwd)
+            desk = _desk(app, parent, review=old.review, model=old.model, after=min(old.turns, default=1) - 1)
+            desk.brought = await brought(app, parent.ref, keeper)
             skills = ProposingSkills(keeper, desk, own=partial(own_lines, keeper))
             new, _ = await skills.propose_again(convert(old.change, Change))
             if new.status == "refused":
@@ -237,6 +243,7 @@ class Sitting:
         self._settings = app.loaded.settings.learning
         self._logs: list[SessionRef] = []
         self._model = ""
+        self._taken = 0
         self._desk: Desk | None = None
 
     async def held(self) -> RunEnded:
@@ -245,18 +252,23 @@ class Sitting:
         parent = await _parent(app, job.session, upto=job.upto)
         skills = library(app, parent.opened.cwd) if app.loaded.settings.skills.enabled else None
         async with AsyncExitStack() as stack:
-            tools = await _tools(app, stack, skills, brief=job.brief)
+            tools = await _tools(app, stack, skills)
             model, same = await _model(app, parent)
             stack.push_async_callback(app.models.close, model)
             self._model = model.name
-            parts = self._parts(parent, tools, skills)
-            signals, near = [one.what for one in job.signals], _near(parent, job, skills) if skills else ()
-            ask = brief(job.brief, signals, tools=[tool.name for tool in tools], near=near)
-            if same and (seat := _whole(parent, tools, model, ask=ask)):
+            parts = self._parts(parent, tools, skills, brought=await brought(app, parent.ref, skills))
+            stands = kept(inbox(await asyncio.to_thread(app.ledger.read)), job.session)
+            behind = [fact for fact in parent.facts if fact.seq > job.after]
+
+            def ask(frame: Framed | None = None) -> str:
+                close = near(behind, job.signals, skills, frame=frame) if skills else ()
+                return brief(job.brief, job.signals, tools=[tool.name for tool in tools], near=close, kept=stands)
+
+            if same and (seat := _whole(parent, tools, model, ask=ask(parent.state.frame), kind=job.brief)):
                 ended = await self._run(parent, model, seat, parts)
                 if ended.stop != Stop.CONTEXT_FULL:
                     return ended
-            return await self._run(parent, model, _windows(parent, tools, model, job, ask=ask), parts)
+            return await self._run(parent, model, _windows(parent, tools, model, job, ask=ask()), parts)
 
     async def over(self, status: "End", *, said: str = "", error: str = "") -> Review:
         """Tell the ledger how it ended and what it has cost, which its proposals share."""
@@ -273,9 +285,12 @@ class Sitting:
         number = await app.ledger.append(ended.kind, fields_of(ended))
         return structs.replace(ended, number=number)
 
-    def _parts(self, parent: Parent, tools: tuple[Tool, ...], skills: "Keeper | None") -> Parts:
+    def _parts(
+        self, parent: Parent, tools: tuple[Tool, ...], skills: "Keeper | None", *, brought: Sequence[Outside]
+    ) -> Parts:
         app, job = self._app, self._job
         desk = self._desk = _desk(app, parent, review=job.id, model=self._model, after=job.after)
+        desk.brought = brought
         notes = remembered(app) if app.loaded.settings.memory.enabled else None
         library_ = ProposingSkills(skills, desk, own=partial(own_lines, skills)) if skills else None
         memory = ProposingMemory(notes, desk) if notes else None
@@ -288,13 +303,18 @@ class Sitting:
                 await session.record(seat.frame, *([_carried(parent)] if seat.whole else ()))
             if self._on_begun:
                 await self._on_begun(ref.id)
-            asked = any(one.text.startswith(OPENING) for one in session.messages)
-            watch, used = LoopWatch(), sum(one.role == "assistant" for one in session.messages[len(seat.messages) :])
-            limits = Steps(max_steps=max(1, self._settings.review_steps - used), seconds=SECONDS)
+            own = session.messages[len(seat.messages) :]
+            asked = any(one.text.startswith(OPENING) for one in own)
+            watch, used = LoopWatch(), sum(one.role == "assistant" for one in own)
+            left = max(1, self._settings.review_steps - used)
+            limits = Steps(max_steps=left, seconds=SECONDS, done=partial(self._all_taken, session))
             budget = self._budget(ref)
             nobody = Nobody(session, attended=lambda: False, timeout=1.0)
             shared = self._shared(session, parent, parts, budget=budget, nobody=nobody)
+            if parts.skills:
+                shared.state[READ] = await seen(seat.messages, parts.skills)
             given, agents = self._app.loaded.settings.model, self._app.loaded.settings.agent
+            ran = asked_for(parent.state.run, parent.ref) if parent.state.run and seat.whole else Options()
             where, home = self._app.loaded.origin("agent.prefill").where, self._app.loaded.home.root
             agent = Agent(
                 model=Budgeted(model, budget, estimate=estimate(session)),
@@ -305,9 +325,10 @@ class Sitting:
                 late=lambda: asyncio.get_running_loop().time() - begun > SECONDS,
                 ephemeral=agents.ephemeral_prompt if seat.whole else "",
                 prefill=read_prefill(agents.prefill, where=where, home=home) if seat.whole else (),
-                effort=given.effort,
-                temperature=given.temperature,
-                max_output=given.max_output,
+                effort=ran.effort or given.effort,
+                temperature=given.temperature if ran.temperature is None else ran.temperature,
+                max_output=ran.max_output or given.max_output,
+                answer_schema=ran.answer.schema if ran.answer else None,
                 redact=self._app.redact,
                 base_url=self._app.models.address(model),
                 role=SOURCE,
@@ -315,6 +336,16 @@ class Sitting:
             )
             run = Run(agent, session, nobody, emit=unseen, start=Start(surface=SOURCE, pid=os.getpid(), env=Place.name))
             return await run.execute(None if asked else seat.ask)
+
+    def _all_taken(self, session: Session) -> bool:
+        """Whether the last reply proposed, and was taken at its word; a single lesson where there should be more is not the end."""
+        desk, turns = self._desk, {one.turn for one in self._job.signals if one.weight}
+        if desk is None or not turns:
+            return False
+        taken, self._taken = desk.taken - self._taken, desk.taken
+        last = next((one for one in reversed(session.messages) if one.role == "assistant"), None)
+        every = last is not None and 0 < taken == len(last.calls)
+        return every and (taken > 1 or desk.taken >= len(turns))
 
     async def _log(self, parent: Parent, seat: Seat) -> SessionRef:
         """The log of the review, that of an interrupted one where it was shown the same; a new one else."""
@@ -396,33 +427,19 @@ def wrong_form(text: str, name: str) -> str:
     return ""
 
 
-def own_lines(keeper: "Keeper", name: str) -> tuple[str, ...]:
-    """The lines of a skill that came in with a person's edits."""
-    known = {one.version: one for one in keeper.versions.history(name)}
-    found: dict[str, None] = {}
-    for made in known.values():
-        if made.author == "user":
-            before = known.get(made.parent)
-            old = keeper.versions.tree(before) if before else {}
-            for path, data in keeper.versions.tree(made).items():
-                there = set(old.get(path, b"").splitlines())
-                found |= {line.decode(errors="replace"): None for line in data.splitlines() if line not in there}
-    return tuple(found)
-
-
 def _carried(parent: Parent) -> Compacted:
     """What a review's log begins with: the session's messages, as they were sent."""
     begins = parent.state.segment or parent.ref.id
     return Compacted(segment=uuid4().hex[:12], parent=begins, messages=parent.messages, how="what is reviewed")
 
 
-async def _tools(app: Melete, stack: AsyncExitStack, skills: "Keeper | None", *, brief: Brief) -> tuple[Tool, ...]:
-    """The tools that a review of this kind may use, of those that sessions have here; raises ConfigError without one to propose."""
+async def _tools(app: Melete, stack: AsyncExitStack, skills: "Keeper | None") -> tuple[Tool, ...]:
+    """The tools that a review may use, of those that sessions have here; raises ConfigError without one to propose."""
     there = [*(app.loaded.settings.tools.enabled or app.registry.names("tools"))]
     only = [name for name in TOOLSETS if name in there]
     opened = await open_tools(app, stack, only=only, skills=skills) if only else ()
-    tools = tuple(tool for tool in opened if tool.name in (*READS, *PROPOSES[brief]))
-    if not any(tool.name in PROPOSES[brief] for tool in tools):
+    tools = tuple(tool for tool in opened if tool.name in (*READS, *PROPOSES))
+    if not any(tool.name in PROPOSES for tool in tools):
         raise ConfigError("a review has nothing to propose with", next="switch on skills.enabled or memory.enabled")
     return tools
 
@@ -446,31 +463,12 @@ async def _model(app: Melete, parent: Parent) -> tuple[ModelClient, bool]:
     return (other, True) if spare is first else (first, False)
 
 
-def _near(parent: Parent, job: Job, skills: "Keeper") -> Sequence[str]:
-    """The skills that come near to what was asked for in the turns that are reviewed, a line each."""
-    facts = [fact for fact in parent.facts if fact.seq > job.after and isinstance(fact, Said)]
-    query = " ".join((*(spoken(fact.message) or "" for fact in facts), *(one.verb for one in job.signals)))
-    ranked, asked = skills.rank(query[:LONGEST_QUERY], limit=NEAR), _stems(query)
-    found = [skill for skill, _ in ranked if skill.root != "project" and _touches(asked, skill)]
-    return [f"{skill.name}: {' '.join(skill.description.split())[:LONGEST_LINE]}" for skill in found]
-
-
-def _touches(asked: Set[str], skill: Skill) -> bool:
-    """Whether words and what a skill says of itself have two in common, or one with its name."""
-    name = asked & _stems(skill.name.replace("-", " "))
-    return bool(name) or len(asked & _stems(skill.description)) > 1
-
-
-def _stems(text: str) -> set[str]:
-    return {word[:STEM] for word in re.findall(r"\w{3,}", text.casefold())}
-
-
-def _whole(parent: Parent, tools: Sequence[Tool], model: ModelClient, *, ask: str) -> Seat | None:
+def _whole(parent: Parent, tools: Sequence[Tool], model: ModelClient, *, ask: str, kind: Brief) -> Seat | None:
     """All of the session, as it was sent; None where its frame has no tool to propose with or the rest does not fit behind it."""
     frame, messages = parent.state.frame, parent.messages
     if frame is None or not messages:
         return None
-    proposes = {tool.name for tool in tools}.difference(READS)
+    proposes = {tool.name for tool in tools}.intersection(STRESSED[kind])
     request = ModelRequest(model=model.name, system=frame.system, tools=frame.tools, messages=messages)
     taken = parent.state.last_usage.total or characters(request)
     if not proposes.issubset(schema.name for schema in frame.tools) or taken + SPARE > model.can.context:

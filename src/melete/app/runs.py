@@ -463,13 +463,9 @@ def known(options: Options, about: Mapping[str, str]) -> dict[str, str]:
         "toolsets": ",".join(options.toolsets),
         "budget_usd": "" if options.budget_usd is None else str(options.budget_usd),
         "max_steps": "" if options.max_steps is None else str(options.max_steps),
-        "temperature": "" if options.temperature is None else str(options.temperature),
-        "max_output": "" if options.max_output is None else str(options.max_output),
-        "effort": options.effort,
         "extra": options.extra,
-        "answer": bytes(options.answer.schema).decode() if options.answer else "",
     }
-    return {**{key: value for key, value in own.items() if value}, **about}
+    return {**options.noted, **{key: value for key, value in own.items() if value}, **about}
 
 
 def status_of(ended: RunEnded) -> str:

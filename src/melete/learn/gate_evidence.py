@@ -1,7 +1,9 @@
 """What the cited turns of a session prove: calls that worked, calls that did not, a person's words, and text from outside. Pure."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, Literal, cast
 
@@ -26,6 +28,8 @@ REFLECTING: Final = frozenset(
     {"skill_manage", "memory", "todo", "skill_view", "skill_search", "skills_list", "session_search"}
 )
 """Tools that repeat what somebody wrote once: what they say is no evidence of this session."""
+POOLS: Final = ("shell", "shown", "wrong", "said", "denied", "own", "words")
+"""The texts of `Evidence` that are kept as they come."""
 MCP: Final = "mcp_"
 SURE: Final = 0.9
 """The score from which a correction takes away what its turn did; below it a person is asked."""
@@ -35,6 +39,7 @@ NEAR: Final = 14
 """Characters before an order in which a denial turns it round."""
 _CODE: Final = re.compile(r"`+[^`]+`+")
 _MARK: Final = re.compile("\ue000(\\d+)\ue001")
+_WRITTEN: Final = re.compile(r"""['"]([\w./~-]+\.\w{1,5})['"]""")
 _CITED: Final = re.compile(r"^ {0,3}>.*$", re.MULTILINE)
 _QUOTATION: Final = re.compile(r"[\"“„«]([^\"”“»]*)[\"”“»]|\n?(.+(?:\n.+)*)")
 _SAYS_SO: Final = re.compile(r"^\s*(?:[\w.-]+: )?(?:fatal|error|usage|unknown|invalid|traceback)\b", re.I | re.M)
@@ -204,6 +209,11 @@ def mended(text: str) -> bool:
 
 def runs_of(command: str, *, how: How = "ok", call: int = 0) -> tuple[Ran, ...]:
     """The programs of a shell text in their order."""
+    return tuple(msgspec.structs.replace(one, how=how, call=call) for one in _runs(command))
+
+
+@lru_cache(maxsize=4096)
+def _runs(command: str) -> tuple[Ran, ...]:
     found: list[Ran] = []
     for one in plan(command).programs:
         if not one.name or one.name in PREPARING:
@@ -211,9 +221,8 @@ def runs_of(command: str, *, how: How = "ok", call: int = 0) -> tuple[Ran, ...]:
         options: set[str] = set()
         words: list[str] = []
         pairs: set[str] = set()
-        for at, word in enumerate(one.words):
+        for word, after in zip(one.words, (*one.words[1:], ""), strict=False):
             name, given, value = word.partition("=")
-            after = one.words[at + 1] if at + 1 < len(one.words) else ""
             if not re.match(r"--?[A-Za-z]", word):
                 words.append(word)
                 continue
@@ -221,9 +230,10 @@ def runs_of(command: str, *, how: How = "ok", call: int = 0) -> tuple[Ran, ...]:
             words += [value] if given else []
             value = value if given else "" if after.startswith("-") else after
             pairs.update([f"{name} {value}"] if value and UNKNOWN not in value else [])
-        verb = program_verb(one)
-        ran = Ran(verb=verb, name=one.name, options=frozenset(options), words=(*words,), pairs=frozenset(pairs))
-        found.append(msgspec.structs.replace(ran, how=how, call=call))
+        ran = Ran(
+            verb=program_verb(one), name=one.name, options=frozenset(options), words=(*words,), pairs=frozenset(pairs)
+        )
+        found.append(ran)
     return tuple(found)
 
 
@@ -251,33 +261,30 @@ def _masked(command: str) -> bool:
     )
 
 
-def _fetched(command: str) -> Iterator[str]:
-    """The names of files and folders that a shell text brings from a network."""
-    for one in plan(command).programs if any(word in command for word in ("clone", "curl", "wget")) else ():
-        named = [one.words[at + 1] for at, word in enumerate(one.words[:-1]) if word in ("-o", "-O", "--output")]
-        if "clone" in one.words:
-            named = one.words[-1:]
-        elif one.name not in ("curl", "wget") or not brings(command):
-            continue
-        yield from (PurePosixPath(word).name.removesuffix(".git") for word in named)
+@lru_cache(maxsize=4096)
+def _fetched(command: str) -> frozenset[str]:
+    """The names of files and folders that a shell text fills from a network."""
+    programs = plan(command).programs
+    found: set[str] = set()
+    for one in programs if any("clone" in each.words for each in programs) or brings(command) else ():
+        found.update(one.words[at + 1] for at, word in enumerate(one.words[:-1]) if word in ("-o", "-O", "--output"))
+        found.update(word for word in one.words if one.name in ("curl", "wget") and "://" in word)
+        found.update(word for word in one.words if one.name == "tee" and not word.startswith("-"))
+        found.update(one.words[-1:] if "clone" in one.words else ())
+        found.update(each.target for each in one.redirects if ">" in each.operator and each.target != "/dev/null")
+        found.update(_WRITTEN.findall(one.code))
+    return frozenset(name for word in found if len(name := PurePosixPath(word).name.removesuffix(".git")) > 1)
 
 
 class _Pools:
     """The facts of a session, sorted by what they prove in the cited turns."""
 
     def __init__(self, begun: Sequence[int], late: dict[int, tuple[int, float]], redone: Redone) -> None:
-        self.texts: dict[How, list[str]] = {how: [] for how in ("ok", "failed", "corrected", "doubted", "environment")}
+        self.texts: defaultdict[str, list[str]] = defaultdict(list)
         self._ran: list[Ran] = []
-        self._commands: list[str] = []
-        self._shown: list[str] = []
-        self._wrong: list[str] = []
-        self._said: list[str] = []
-        self._denied: list[str] = []
         self._remember = False
         self._outside: dict[str, None] = {}
         self._foreign: list[Outside] = []
-        self._own: list[str] = []
-        self._words: list[str] = []
         self._length = 0
         self._brought: set[str] = set()
         self._before = ("", "")
@@ -301,6 +308,7 @@ class _Pools:
     def proves(self, *, doubted: bool) -> Evidence:
         """What is known now; what a person may have corrected counts as having worked, or as having failed."""
         texts, other = self.texts, self.texts["doubted"]
+        kept: dict[str, Any] = {name: "\n".join(texts[name]) for name in POOLS}
         ran = (
             msgspec.structs.replace(one, how="ok" if doubted else "corrected") if one.how == "doubted" else one
             for one in self._ran
@@ -308,19 +316,13 @@ class _Pools:
         return Evidence(
             ran=tuple(ran),
             did="\n".join((*texts["ok"], *(other if doubted else ()))),
-            shell="\n".join(self._commands),
             cured=_cured(self._ran),
             tried="\n".join((*texts["failed"], *texts["corrected"], *(() if doubted else other))),
             failed="\n".join(texts["environment"]),
-            shown="\n".join(self._shown),
-            wrong="\n".join(self._wrong),
-            said="\n".join(self._said),
-            denied="\n".join(self._denied),
             remember=self._remember,
             outside=tuple(self._outside),
             foreign=tuple(self._foreign),
-            own="\n".join(self._own),
-            words="\n".join(self._words),
+            **kept,
         )
 
     def _strange(self, name: str, text: str, *, cited: bool) -> None:
@@ -339,24 +341,26 @@ class _Pools:
         own, theirs = quoted(text)
         if theirs.strip():
             self._strange("what the person quoted", theirs, cited=cited)
-        self._words.append(own)
+        self.texts["words"].append(own)
         if cited:
             self._remember |= correction(own, "").remember
             for clause, denied in clauses(own):
-                (self._denied if denied else self._said).append(clause)
+                (self.texts["denied"] if denied else self.texts["said"]).append(clause)
 
     def _end(self, fact: ToolEnded, call: ToolCall, *, cited: bool) -> None:
         given = _strings(call.arguments)
         command = given.get("command", "") if call.name == SHELL else ""
         text, back = "\n".join(given.values()), "\n".join(_strings(fact.result.content).values())
-        self._brought.update(name for name in _fetched(command) if len(name) > 1)
+        self._brought |= _fetched(command) if command else frozenset()
         fetched = any(re.search(rf"(?<![\w-]){re.escape(one)}(?![\w-])", text) for one in self._brought)
         strange = fact.result.taint in UNTRUSTED or call.name.startswith(MCP)
         if strange or fetched:
             self._strange(fact.result.name or call.name, back or fact.result.content, cited=cited)
+        elif cue("steers").search(back):  # a program's words to its reader: what only they said is nobody's experience
+            self._strange(fact.result.name or call.name, back, cited=False)
         if call.name in REFLECTING:
             return
-        self._own.append(text)
+        self.texts["own"].append(text)
         self._length += len(text) + 1
         how = self._how(fact, command, back) if cited else None
         if how is None:
@@ -366,9 +370,9 @@ class _Pools:
         self._before = (command, how)
         self.texts[how].append("\n".join((call.name, text)))
         self._ran += runs_of(command, how=how, call=fact.seq) if command else ()
-        self._commands += [command] if how == "ok" else []
+        self.texts["shell"] += [command] if how == "ok" else []
         if not (strange or fetched):
-            (self._shown if how in ("ok", "doubted") else self._wrong).append(back)
+            (self.texts["shown"] if how in ("ok", "doubted") else self.texts["wrong"]).append(back)
 
     def _how(self, fact: ToolEnded, command: str, back: str) -> How | None:
         result = result_of(fact, command)

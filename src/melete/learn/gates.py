@@ -5,7 +5,7 @@ the cited turns prove is read once (`gate_evidence`); how commands are found in 
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
@@ -14,8 +14,9 @@ from msgspec import Struct
 from melete.core.event import Fact
 from melete.core.ports import Applied
 from melete.core.skill import MAIN
-from melete.learn.gate_claims import Claim, Line, added_lines, claims, foreign, items, mentions, unwanted
-from melete.learn.gate_evidence import Evidence, cue, each
+from melete.learn.gate_claims import Claim, claims, foreign, items, mentions, unwanted
+from melete.learn.gate_evidence import Evidence, clauses, cue, each
+from melete.learn.gate_lines import Line, added_lines, flat
 from melete.learn.verbs import taught
 from melete.learn.verdict import Gate, Verdict
 from melete.security import skillscan, threats
@@ -46,9 +47,12 @@ PUT_RIGHT: Final = 0.85
 """How alike two lines are of which one only puts the other right."""
 FEW: Final = 3
 """Turns that something may be in and still tell which of them a lesson comes from."""
+STRANGE: Final = 0.2
+"""The share of the words of a skill's line, if it has more than a few, that the cited turns have to hold."""
 SHORT: Final = 5
 SHOWN: Final = 8
 UNRUN: Final = "is code that no call of the cited turns wrote or ran"
+UNHEARD: Final = "it says what is not in the turns that it cites"
 PROSE: Final = (".md", ".txt")
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 _HAN: Final = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
@@ -126,8 +130,8 @@ def grounding(proposal: Proposal, known: Evidence) -> Verdict:
             return _refused("grounding", found[0], found[1], lines=(line.text,))
     code = {path for path in proposal.after if not path.endswith(PROSE) and proposal.kind == "skill"}
     changed = (path for path in code if proposal.after[path] != proposal.before.get(path))
-    did = _flat(known.did)
-    unrun = [_unrun(path) for path in changed if _flat(proposal.after[path]) not in did]
+    did = flat(known.did)
+    unrun = [_unrun(path) for path in changed if flat(proposal.after[path]) not in did]
     prose = [line for line in lines if line.path not in code]
     free = (*proposal.after, proposal.name)
     found = claims(prose, known.certain or known, proposal.before, free)
@@ -135,8 +139,16 @@ def grounding(proposal: Proposal, known: Evidence) -> Verdict:
         if known.certain and not unrun and not any(one.why for one in claims(prose, known, proposal.before, free)):
             return _asks("grounding", "doubted", "the person may have corrected one of the turns that it cites")
         return _ungrounded(wrong)
-    proven = {one.line for one in found}
-    if class_of(proposal) == "typo" or (proposal.kind == "skill" and proven):
+    return _heard(proposal, prose, {one.line for one in found}, known)
+
+
+def _heard(proposal: Proposal, prose: Sequence[Line], proven: Collection[str], known: Evidence) -> Verdict:
+    """Whether what the lines say beside what is proven comes from the cited turns."""
+    if class_of(proposal) == "typo":
+        return Verdict(gate="grounding")
+    if proposal.kind == "skill" and (unheard := _unheard(prose, proposal, known)):
+        return _asks("grounding", "unsupported", UNHEARD, lines=tuple(unheard[:SHOWN]))
+    if proposal.kind == "skill" and proven:
         return Verdict(gate="grounding")
     return _supported(proposal, [line for line in prose if line.text not in proven], known, proven=bool(proven))
 
@@ -162,8 +174,11 @@ def safety(
         return _refused(
             "safety", "secret", "it holds what looks like a secret; say where it is kept instead", lines=held
         )
-    if found := steers(text):
-        return _refused("safety", "injection", f"it {found[0].reason}", lines=(found[0].text,))
+    stood = {one.rule for old in _joined(proposal.before.values()) for one in steers(old)}
+    if found := next(
+        (one for new in _joined((text, *proposal.after.values())) for one in steers(new) if one.rule not in stood), None
+    ):
+        return _refused("safety", "injection", f"it {found.reason}", lines=(found.text,))
     if own := [line for line in lines if cue("consent").search(line)]:
         return _refused("safety", "consent", "it changes what the agent may do or must tell", lines=tuple(own[:SHOWN]))
     old = {(one.rule, one.text) for one in scan(_bytes(proposal.before)).findings}
@@ -228,7 +243,8 @@ def added(proposal: Proposal) -> tuple[str, ...]:
 def cite(texts: Iterable[str], facts: Sequence[Fact], turns: Sequence[int]) -> tuple[int, ...]:
     """Those of the turns that support these new lines: where their commands and names were run or said, else their words.
 
-    A turn is cited by any fact in it. What is in most of them tells nothing; all of them where nothing can be told apart.
+    A turn is cited by any fact in it. What is in most of them tells nothing; as few as hold it all, the latest of those that hold
+    as much; all of them where nothing can be told apart.
     """
     text = "\n".join(texts)
     held = each(facts, turns)
@@ -242,7 +258,10 @@ def cite(texts: Iterable[str], facts: Sequence[Fact], turns: Sequence[int]) -> t
         telling = [one for one in where if one and len(one) <= max(FEW, len(held) // 2)] or [
             one for one in where if one
         ]
-        if cited := set[int]().union(*telling):
+        cited: set[int] = set()
+        while left := [one for one in telling if cited.isdisjoint(one)]:
+            cited.add(max(turns, key=lambda turn: (sum(turn in one for one in left), turn)))
+        if cited:
             return tuple(turn for turn in turns if turn in cited)
     return tuple(turns)
 
@@ -290,7 +309,7 @@ def _alike(text: str, other: Neighbour, *, entry: bool) -> float:
     if mine and theirs and _verbs(mine).isdisjoint(_verbs(theirs)):
         return 0.0
     shared = similarity(text, f"{other.about}\n{other.text}")
-    inside = len(mine) > 1 and mine <= theirs and shared >= WITHIN
+    inside = len(mine) > 1 and mine <= theirs and (shared >= WITHIN or mine == theirs)
     stems, there = _stems(text), _stems(other.text)
     least = min(len(stems), len(there))
     alike = stems == there or (least > 1 and len(stems & there) >= SAME * least)
@@ -318,7 +337,13 @@ def _supported(proposal: Proposal, lines: Collection[Line], known: Evidence, *, 
         least = SUPPORT_ENTRY if memory else SUPPORT
         from_person = len(own & (said | denied)) > SUPPORT_ENTRY * len(own)
         strange = memory and any(not _known(one, known, there) for one in _CAPITAL.findall(text))
-        if own and (len(own & there) < least * len(own) or (memory and not (from_person or proven)) or strange):
+        if memory and cue("private").search(text) and not cue("oneself").search(text):
+            return _asks(
+                "grounding", "private", "it is about the private life of somebody else", lines=tuple(texts[:SHOWN])
+            )
+        if (not own and memory and not proven) or (
+            own and (len(own & there) < least * len(own) or (memory and not (from_person or proven)) or strange)
+        ):
             return _asks(
                 "grounding",
                 "unsupported",
@@ -331,6 +356,26 @@ def _supported(proposal: Proposal, lines: Collection[Line], known: Evidence, *, 
                 "grounding", "turned_round", "the person said it the other way round", lines=tuple(texts[:SHOWN])
             )
     return Verdict(gate="grounding")
+
+
+def _unheard(lines: Iterable[Line], proposal: Proposal, known: Evidence) -> list[str]:
+    """The lines of a skill that come along with what is proven and have nothing from the cited turns.
+
+    They tell of a wish that no person said, of what cannot be taken back and nobody did, or make a rule of something else.
+    """
+    heard = "\n".join((known.all, known.wrong, *proposal.before.values()))
+    there, said = _stems(f"{heard}\n{proposal.name}"), _stems(f"{known.said}\n{known.denied}")
+    gone = re.search(r"(?<![\w-])(?:rm|rmdir|unlink|shred)\b", known.shell) is not None
+    found: list[str] = []
+    for line in lines:
+        clause = " ".join(part for part, denied in clauses(line.text, warns=line.warns) if not denied)
+        own = _stems(clause)
+        wish = cue("wishes").search(clause) and len(own & said) < SUPPORT_ENTRY * len(own)
+        acts = {one[0][:5] for one in cue("acts").finditer(clause)} - ({"remov", "delet"} if gone else set[str]())
+        done = all(re.search(rf"(?<![^\W_]){re.escape(one)}", heard, re.IGNORECASE) for one in acts)
+        far = cue("must").search(clause) and len(own) > FEW and len(own & there) < STRANGE * len(own)
+        found += [line.text] if line.code is None and (wish or not done or far) else []
+    return found
 
 
 def _known(name: str, known: Evidence, there: set[str]) -> bool:
@@ -384,5 +429,7 @@ def _bytes(files: Files) -> Mapping[str, bytes]:
     return {path: text.encode() for path, text in files.items()}
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.split())
+def _joined(texts: Iterable[str]) -> Iterator[str]:
+    """Each text as it is, and without its line ends: what is said over two lines is said."""
+    for text in texts:
+        yield from (text, flat(text))

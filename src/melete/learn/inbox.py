@@ -26,7 +26,11 @@ JUDGEMENTS: Final = frozenset({"grounding", "duplicates"})
 CUT_OFF: Final = "it passed its gates, and was cut off before it was made usable"
 ASKS: Final = "it passed its gates, and you are asked first (learning.autonomy)"
 A_DAYS: Final = "too_many"
+TAKEN_BACK: Final = "taken back"
+"""What a proposal does that an undo has left to a person."""
 LENGTH: Final = 10
+ENOUGH: Final = 6
+"""Characters of an id that name it; fewer may be a number that was mistyped."""
 _LISTED: Final = re.compile(r"^(?:[-*+>]\s+|\d+[.)]\s+)+")
 _EDGE: Final = re.compile(r"```|~~~|#{1,6}\s|-{3,}$|[\w ]{1,24}:$")
 """Lines that only divide a text."""
@@ -68,7 +72,7 @@ class Item(Struct, frozen=True, kw_only=True):
             return CUT_OFF
         stopped = [one for one in self.proposal.verdicts if not one.ok]
         stopped = stopped or [one for one in self.proposal.verdicts if one.needs_person]
-        given = str(self.proposal.change.get("reason", ""))
+        given = "" if self.proposal.review else str(self.proposal.change.get("reason", ""))
         return stopped[0].reason if stopped else given or (ASKS if self.state == "waiting" else "")
 
     @property
@@ -76,6 +80,11 @@ class Item(Struct, frozen=True, kw_only=True):
         """Whether a person may have it all the same: what a gate refused by judgement, never what is not safe or cannot be made."""
         wrong = (one for one in self.proposal.verdicts if not one.ok)
         return all(one.gate in JUDGEMENTS or one.rule == A_DAYS for one in wrong)
+
+
+def is_id(name: str, id_: str) -> bool:
+    """Whether a person who says `name` means this id: it is its beginning, and long enough to be no slip."""
+    return len(name) >= ENOUGH and id_.startswith(name)
 
 
 def inbox(rows: Iterable[Mapping[str, Any]]) -> list[Item]:

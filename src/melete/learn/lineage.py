@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from melete.learn.facts import Decision, Review, Undo, facts_of
-from melete.learn.inbox import Item, inbox
+from melete.learn.inbox import Item, inbox, is_id
 
 Row = Mapping[str, Any]
 CHANGED: Final = frozenset({"skill.version", "memory.change"})
@@ -57,13 +57,13 @@ def named(rows: Sequence[Row], name: str) -> Meant | None:
     """What a number in the ledger means, or the beginning of the id of a lesson or an undo; None where it is nothing of these."""
     number = int(name) if name.isdecimal() else 0
     for item in inbox(rows):
-        if number in item.numbers or (not number and item.proposal.id.startswith(name)):
+        if number in item.numbers or is_id(name, item.proposal.id):
             made = with_undone(rows, made_by(rows, item))
             return Meant(
                 about=f"lesson {item.number}", numbers=made, rows=rows, session=item.proposal.session, items=(item,)
             )
     for undo in facts_of(Undo, rows):
-        if number == undo.number or (not number and undo.id.startswith(name)):
+        if number == undo.number or is_id(name, undo.id):
             made = with_undone(rows, done_for(rows, undo))
             items = tuple(one for one in inbox(rows) if one.proposal.id in undo.proposals)
             return Meant(
@@ -150,11 +150,16 @@ def blamed(texts: Sequence[tuple[T, str]]) -> list[tuple[T, str]]:
 
 
 def likeliest(line: str, sources: Sequence[tuple[T, str]], *, least: float = 0.3) -> T | None:
-    """The source whose text holds most of a line's words, the last of several; None where none holds enough of them."""
+    """The source whose text holds most of a line's words, the last of several; None where none holds enough of them.
+
+    One that stands in the line as a whole, with two words or more, is as good as one that holds all of the line.
+    """
     words = set(_WORD.findall(line.casefold()))
     best: tuple[float, T | None] = (least, None)
     for source, text in sources:
-        share = len(words.intersection(_WORD.findall(text.casefold()))) / len(words) if words else 0.0
+        theirs = set(_WORD.findall(text.casefold()))
+        whole = len(theirs) > 1 and theirs <= words
+        share = 1.0 if whole else len(words & theirs) / len(words) if words else 0.0
         if share >= best[0]:
             best = share, source
     return best[1]

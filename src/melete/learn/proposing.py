@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from difflib import get_close_matches
 from typing import Any, Final, cast
 from uuid import uuid4
 
@@ -24,7 +25,7 @@ from melete.core.skill import MAIN, Skill
 from melete.core.tool import ToolError
 from melete.learn import gates
 from melete.learn.facts import Decision, Proposed, Status, facts_of, fields_of
-from melete.learn.gate_evidence import Evidence, evidence
+from melete.learn.gate_evidence import Evidence, Outside, evidence
 from melete.learn.gates import Neighbour, Proposal, Verdict
 from melete.learn.inbox import FILES, Item, again, hunks, inbox, told
 from melete.learn.signals import spoken
@@ -33,6 +34,8 @@ NEAREST: Final = 8
 """Skills with which a new one is compared."""
 FILLS: Final = 20
 """How often, for a moment each, texts that are not indexed yet are waited for."""
+TWIN: Final = 0.92
+"""How alike two names are of which one is taken for the other."""
 KEPT: Final = 0.5
 """The share of a skill's lines that a patch leaves; one that leaves less is a rewrite."""
 LONGEST_SAID: Final = 300
@@ -42,6 +45,7 @@ DONE: Final = frozenset({"skill.version", "memory.change"})
 _WORD: Final = re.compile(r"\w{3,}")
 WITHHELD: Final = "[not kept: {}]"
 WAITS: Final = "it waits for the person, who decides{}; do not propose it again"
+ALREADY: Final = "it waits for the person already; do not propose it again"
 MEND: Final[Mapping[str, str]] = {
     "form": "mend its form",
     "grounding": "leave that out, or write what worked in the conversation, letter by letter",
@@ -89,11 +93,18 @@ class Desk:
     model: str = ""
     auto: bool = True
     strict: Callable[[str, str], str] = NO_STRICT
+    brought: Sequence[Outside] = ()
+    """Texts of others that the session had before it, beside those that its facts hold."""
+    taken: int = 0
+    """Proposals that were made, or wait."""
     _known: dict[tuple[int, ...], Evidence] = field(default_factory=dict[tuple[int, ...], Evidence])
 
     async def put(self, draft: Draft, make: Make) -> tuple[Proposed, Applied]:
         """Judge a change, keep it as a proposal, and make it where it may be; returns both, a refusal with how to mend it."""
         rows = await asyncio.to_thread(self.ledger.read)
+        if there := self._there(draft.diff, rows):
+            self.taken += 1
+            return there, Applied(ok=True, diff=draft.diff, reason=ALREADY)
         turns, verdicts = await asyncio.to_thread(self._judged, draft, rows)
         status: Status = gates.outcome(verdicts)
         if status == "trial" and not self.auto:
@@ -111,6 +122,7 @@ class Desk:
         if fact.status == "refused":
             applied = structs.replace(applied, ok=False, reason=complaint(fact.verdicts))
         else:
+            self.taken += 1
             await self._replace(fact, rows)
         return fact, applied
 
@@ -135,7 +147,8 @@ class Desk:
         """The turns that a change cites, and what each gate says of it."""
         turns = gates.cite(gates.added(draft.proposal), self.facts, self._cited())
         if turns not in self._known:
-            self._known[turns] = evidence(self.facts, turns, session=self.session)
+            found = evidence(self.facts, turns, session=self.session)
+            self._known[turns] = structs.replace(found, foreign=(*found.foreign, *self.brought))
         known, proposal = self._known[turns], structs.replace(draft.proposal, session=self.session, turns=turns)
         found = [
             gates.form(proposal, made_today=made_today(rows, self.clock), strict=self.strict),
@@ -152,6 +165,13 @@ class Desk:
             why = f"the person {item.state} this{f': {item.reason}' if item.reason else ''}"
             found.append(Verdict(gate="duplicates", ok=False, rule="rejected", reason=why))
         return turns, tuple(found)
+
+    def _there(self, diff: str, rows: Sequence[Mapping[str, Any]]) -> Proposed | None:
+        """What says the same, of another review, and waits for the person already."""
+        said = hunks(diff)
+        items = inbox(rows) if said else ()
+        waiting = (one.proposal for one in items if one.state == "waiting" and one.proposal.review != self.review)
+        return next((one for one in waiting if set(said) <= set(one.hunks)), None)
 
     def _cited(self) -> tuple[int, ...]:
         """The prompts of the turns that are reviewed."""
@@ -340,8 +360,16 @@ class ProposingSkills:
             diff=merged.diff,
             merged=merged,
             near=await self._near(change) if skill is None else (),
-            asks=_sweeping(proposal) if skill else (),
+            asks=_sweeping(proposal) if skill else self._twins(change.name),
         )
+
+    def _twins(self, name: str) -> tuple[Verdict, ...]:
+        """What is wrong with a new name that could be taken for that of a skill which others wrote."""
+        theirs = (one.name for one in self._library.all() if one.owner not in ("agent", "user"))
+        if not (near := get_close_matches(name, theirs, 1, TWIN)):
+            return ()
+        why = f"it is called almost like {near[0]}: give it a name of its own"
+        return (Verdict(gate="duplicates", ok=False, rule="name", reason=why),)
 
     async def _before(self, skill: Skill | None, change: Change) -> dict[str, str]:
         if skill is None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -88,4 +89,9 @@ def _answers(command: str, code: int) -> bool:
 
 def _cause(fields: Mapping[str, Any], code: object) -> Cause:
     said = "\n".join(str(fields[key])[-TAIL:] for key in ("error", "output", "note") if fields.get(key))
-    return "environment" if code in CODES or SURROUNDINGS.search(said) else ""
+    return "environment" if code in CODES or _passes(said) else ""
+
+
+@lru_cache(maxsize=512)
+def _passes(said: str) -> bool:
+    return SURROUNDINGS.search(said) is not None

@@ -47,7 +47,8 @@ SHELL: Final = names("sh bash shell zsh console")
 _INLINE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
 _OPTION: Final = re.compile(r"(?<!\S)(--?[A-Za-z][\w-]*)(?:[= ]([a-z]+)(?![^\s.,;:)\"']))?(?![\w/-])")
 _PROMPT: Final = re.compile(r"^\s*(?:[$>%]\s+)?")
-_COMMAND: Final = re.compile(r"[A-Za-z][\w./+-]*\s+\S")
+_HOLE: Final = re.compile(r"(?<![A-Za-z0-9])[A-Z][A-Z0-9_-]{2,}(?![a-z0-9])|\{\w+\}")
+_COMMAND: Final = re.compile(r"(?:(?:~|\.{1,2})?/)?[A-Za-z][\w./+-]*\s+\S")
 
 
 def verbs(command: str) -> tuple[str, ...]:
@@ -137,3 +138,19 @@ def program_verb(program: Program) -> str:
         else:
             said.append(word)
     return " ".join((name, *said))
+
+
+def shows(text: str, command: str) -> bool:
+    """Whether a Markdown text has this very shell text among its commands, but for what stands in CAPITALS or {braces} there."""
+    wanted = _said(command)
+    found = (_said(line) for line in islice(_lines(text, SHELL), MOST_LINES))
+    return bool(wanted) and any(len(one) == len(wanted) and all(map(_fits, one, wanted)) for one in found)
+
+
+def _said(command: str) -> Sequence[str]:
+    """The words of the programs that do the work, each program behind a mark."""
+    return [word for program in working(plan(command).programs) for word in ("", program.name, *program.words)]
+
+
+def _fits(said: str, word: str) -> bool:
+    return said == word or re.fullmatch(".+".join(map(re.escape, _HOLE.split(said))), word) is not None

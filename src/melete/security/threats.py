@@ -30,6 +30,10 @@ _FLAG: Final = re.compile("\U0001f3f4[\U000e0020-\U000e007e]{1,8}\U000e007f")
 _TURNED: Final = re.compile("[\u202a\u202b\u202d\u202e\u2066-\u2068]")
 UNSEEN: Final = re.compile("[\u00ad\u200b-\u200f\u2060-\u2064\u202a-\u202e\u2066-\u206f\ufeff\U000e0000-\U000e007f]")
 _INSIDE: Final = re.compile("(?<=[A-Za-z])[\u200b\u2060\u2062-\u2064\u00ad\ufeff](?=[A-Za-z])")
+_TWINS: Final = dict(zip("аеорсухіѕјԁһԛԝкмтвнαορντικ", "aeopcyxisjdhqwkmtbhaopvtik", strict=True))
+"""Letters of other scripts that look like Latin ones."""
+_LATIN: Final = str.maketrans(_TWINS)
+_TWINNED: Final = re.compile(rf"(?<!\w)[A-Za-z{''.join(_TWINS)}]*[{''.join(_TWINS)}][A-Za-z{''.join(_TWINS)}]*(?!\w)")
 BLANKS: Final = re.compile(r"[ \t\r\f\v\u00a0]+")
 _HIDDEN: Final = re.compile(
     r"<!--(?P<comment>(?:(?!-->|<!--).){0,2000})-->|^\[//\]: # [(\"'](?P<note>[^\n]{0,500})|"
@@ -64,6 +68,7 @@ def scan(text: str, rules: Sequence[ThreatRule] = RULES) -> tuple[Finding, ...]:
     text = _ends(text)
     found = [*_unseen(text)]
     folded = BLANKS.sub(" ", text if text.isascii() else _ends(_plain(UNSEEN.sub("", text)))).lower()
+    folded = folded if folded.isascii() else _TWINNED.sub(lambda match: match[0].translate(_LATIN), folded)
     found += _hidden(folded)
     for rule in rules:
         if match := _match(rule, folded):

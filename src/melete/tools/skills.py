@@ -166,7 +166,7 @@ async def skill_manage(
     known = ctx.state.setdefault(SKILLS, {}).setdefault(name, {})
     if text is None:
         known.pop(path, None)
-    else:
+    elif applied.version:  # what only waits for a person leaves the text as it was read
         known[path] = applied.version
     return _told(applied, name, overlooked)
 

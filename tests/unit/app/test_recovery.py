@@ -10,8 +10,8 @@ from tests.unit.app.running import Place, place, until
 
 from melete import user
 from melete.app.answers import AnswerSchema
-from melete.app.opening import Options
-from melete.app.recovery import CUT, MOST, Recovered, asked_for, recover
+from melete.app.opening import Options, asked_for
+from melete.app.recovery import CUT, MOST, Recovered, recover
 from melete.app.runs import known
 from melete.core.event import (
     Answered,

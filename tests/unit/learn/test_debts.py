@@ -39,7 +39,16 @@ class Ledger:
 
     def read(self, session: str, seq: int = 20, *, over: bool = False, **counts: int) -> "Ledger":
         apart = {"apart": counts.pop("apart", 0)}
-        return self.add(ReadUpTo(session=session, upto=seq, over=over, state=apart, **counts))
+        return self.add(
+            ReadUpTo(
+                session=session,
+                upto=seq,
+                over=over,
+                state=apart,
+                steps=counts.get("steps", 0),
+                turns=counts.get("turns", 0),
+            )
+        )
 
     def review(self, status: str, *, id: str = "r1", session: str = "s", upto: int = 20, **more: Any) -> "Ledger":
         return self.add(Review(id=id, session=session, after=0, upto=upto, status=status, **more))  # type: ignore[arg-type]

@@ -1,6 +1,7 @@
 """What a lesson has to pass before it can be loaded."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from tests.unit.learn.told import Told
@@ -266,7 +267,7 @@ def test_what_is_quoted_is_from_outside_and_what_came_after_or_fell_out_of_view_
 
 def test_what_is_a_persons_waits_for_them() -> None:
     old = skill("Run `w ship`.\nTell Ada first.")
-    own: dict[str, object] = {"before": old.after, "base": "v1"}
+    own: dict[str, Any] = {"before": old.after, "base": "v1"}
     assert ownership(skill("Run `w ship --fast`.\nTell Ada first.", **own)) == Verdict(gate="ownership")
     lost = ownership(skill("Run `w ship --fast`.", own_lines=("Tell Ada first.",), **own))
     assert (lost.ok, lost.needs_person, lost.rule) == (True, True, "own_lines")
@@ -352,3 +353,73 @@ def test_a_front_matter_that_asks_for_rights_is_refused() -> None:
     found = form(Proposal(name="w-ship", after={"SKILL.md": text}))
     assert (found.ok, found.rule) == (False, "front_matter")
     assert "credential_files" in found.reason
+
+
+def test_a_procedure_that_changed_behind_its_beginning_is_proven_by_what_worked_behind_it() -> None:
+    def line(*steps: str) -> str:
+        return "Run `" + " && ".join(f"w ship --item ITEM --step {step}" for step in steps) + "`."
+
+    old = line("drain", "arm", "open")
+    told = Told().ask("ship k1 in steps").shell(old[5:-2].replace("ITEM", "k1"), 4, "w: so far\nw: error 4")
+    known = seen(told.shell("w ship --item k1 --step open").shell("w ship --item k1 --step arm").answer())
+    before = skill(old).after
+    assert grounding(skill(line("drain", "open", "arm"), before=before), known).ok
+    for wrong in (("open", "drain", "arm"), ("open", "arm", "drain"), ("drain", "arm", "open", "bind")):
+        assert not grounding(skill(line(*wrong), before=before), known).ok
+    assert not grounding(skill(line("drain", "open", "arm")), known).ok
+    alone = seen(told.ask("and k2").shell("w ship --item k2 --step drain", 4).answer(), 2, len(told.facts) + 1)
+    assert not grounding(skill(line("drain", "open", "arm"), before=before), alone).ok
+
+
+REPORT = (
+    Told()
+    .ask("make the report of week 47")
+    .shell("python report.py --week 47", 18, "error 18")
+    .shell("python report.py --week 2026-W47 --round 15", 0, "wrote out/2026-W47.md")
+    .shell("cat out/2026-W47.md", 0, "Total 39")
+    .shell("curl -s https://notes.test/a/b.txt", 0, "hi")
+    .shell("sh setup.sh", 0, "ok")
+    .shell("git push origin main")
+    .shell("w ship --set size=3 --item k1 && sed -i s/old/new/ a.txt")
+    .shell("cat $HOME/notes/a1.txt; python -c 'print(1)'")
+    .answer()
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "`cat out/YEAR-WNN.md` shows it.",
+        "`python report.py --week YEAR-WNN --round 15` writes `out/YEAR-WNN.md`; `YEAR-WNN` is the year and the week.",
+        "Run `python report.py --week <week> --round MINUTES && cat out/{week}.md`; `--round MINUTES` is 15.",
+        "```sh\npython report.py --week <year>-W<week> --round 15\n```",
+        "Run `w ship --set size=SIZE --item ITEM`, then `sed -i s/OLD/NEW/ FILE`.",
+        "Run `curl -s https://notes.test/a/NAME.txt`, `git push origin BRANCH`, `cat $HOME/notes/NOTE.txt`.",
+    ],
+)
+def test_a_placeholder_stands_for_what_differs_from_task_to_task(body: str) -> None:
+    assert grounding(skill(body), seen(REPORT)) == Verdict(gate="grounding")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "CMD --round 15", "<cmd>", "$CMD --round 15", "sh -c CMD", "$(CMD)", "DIR/TOOL x", "w ship ITEM && CMD", "sudo CMD",
+        "python report.py --OPTION 15", "python report.py --<option> 15", "python report.py <--force>", "git COMMAND origin main",
+        "python report.py [--force]", "cat out/YEAR-WNN.md --force", "python SCRIPT.py --week YEAR-WNN", "python -c CODE",
+        "sh FILE", "curl -s https://HOST/a/b.txt", "curl -s https://<host>/a/b.txt", "curl -s https://$HOST/a/b.txt",
+        "curl -s HOST/a/b.txt", "curl -s URL", "curl -s URL | sh", "curl -s https://notes.test/a/NAME.txt | sh", "HOST:PORT",
+        "cat $HOME/.ssh/NAME", "cat <dir>/x/id_rsa", "cat /etc/<name>", "cat out/YEAR-WNN.txt", "README.md", "EVIL=<x> w ship",
+        "w ship --set KEY=3 --item k1", "python report.py --since YEAR-WNN --round 15", "DEBUG_MODE",
+    ],
+)  # fmt: skip
+def test_a_placeholder_swallows_no_option_program_script_or_host(command: str) -> None:
+    assert not grounding(skill(f"Run `{command}`."), seen(REPORT)).ok
+
+
+def test_the_words_of_an_error_among_the_pitfalls_are_no_command() -> None:
+    told = Told().ask("ship it").shell("ship staging", 12, "ship: which tag? (E12)").shell("ship staging --tag t1")
+    body = "Run `ship staging --tag TAG`.\n\n## Pitfalls\n\n- `ship staging` alone fails: `which tag? (E12)`."
+    assert grounding(skill(body), seen(told.answer())) == Verdict(gate="grounding")
+    assert not grounding(skill(body.replace("which tag", "what tag")), seen(told)).ok
+    assert not grounding(skill("Run `which tag? (E12)`."), seen(told)).ok

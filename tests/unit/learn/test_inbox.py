@@ -34,7 +34,9 @@ def rejected(diff_text: str, **more: Any) -> list[Item]:
     made = Proposed(
         id="old", status="inbox", target="skill", name="x", did="patched", diff=diff_text, hunks=hunks(diff_text)
     )
-    return listed(made, Decision(**({"proposal": "old", "did": "rejected", "reason": "not so here"} | more)))
+    return listed(
+        made, msgspec.convert({"proposal": "old", "did": "rejected", "reason": "not so here"} | more, Decision)
+    )
 
 
 def test_what_was_told_last_counts_and_every_number_names_it() -> None:

@@ -45,6 +45,7 @@ def test_the_source_is_what_holds_most_of_a_line() -> None:
     assert likeliest("0. `ufw status`", sources) == "call"
     assert likeliest("Look at the firewall first.", sources) == "said"
     assert likeliest("Something else altogether.", sources) is None
+    assert likeliest("2. Then run `ufw status verbose`, which says what is open, and from where.", sources) == "call"
 
 
 def version(number: int, *, session: str = "", reason: str = "") -> dict[str, Any]:
@@ -67,6 +68,7 @@ def test_a_session_means_what_took_it_back_and_brought_it_again_as_well(upto: in
     found = named(rows, "3")
     assert found
     assert (found.numbers, found.of and found.of.id) == ({4, 6}, "aa")
+    assert named(rows, "a") is None, "a letter is no name"
     change = named(rows, "1")
     assert change
     assert (change.numbers, change.about) == ({1}, "change 1")

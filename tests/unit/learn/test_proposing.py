@@ -290,3 +290,20 @@ def test_with_ask_nothing_is_made(tmp_path: Path, auto: bool) -> None:
         assert bench.last.status == ("trial" if auto else "inbox")
 
     play(tmp_path, story, auto=auto)
+
+
+def test_what_waits_already_is_not_proposed_again(tmp_path: Path) -> None:
+    async def story(bench: Bench) -> None:
+        await bench.create()
+        (first,) = bench.told
+        bench.desk.review = "r2"
+        again = await bench.create()
+        assert (again.ok, again.version) == (True, "")
+        assert "waits for the person already" in again.reason
+        assert bench.told == [first]
+        assert bench.desk.taken == 2
+        other = await bench.create(body=f"{RIGHT}2. It says w: done.\n")
+        assert other.ok
+        assert len(bench.told) == 2
+
+    play(tmp_path, story, auto=False)

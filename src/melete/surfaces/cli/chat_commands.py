@@ -110,7 +110,7 @@ async def _bad(talk: Talk, why: str) -> bool:
 
 async def _judged(talk: Talk, verdict: Literal["good", "bad"], why: str) -> bool:
     await judge(talk.conversation.app, talk.conversation.ref, verdict, why=why)
-    talk.say(f"Noted: the last answer was {verdict}. The model is not told; what led to it is measured by it.")
+    talk.say(f"Noted: the last answer was {verdict}. The model is not told; it counts for lessons.")
     return False
 
 

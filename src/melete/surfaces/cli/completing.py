@@ -20,9 +20,17 @@ from melete.surfaces.cli.output import one_line
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from melete.app.learn_inbox import Inbox
+
 MOST = 200
 _here: Lazy[Callable[..., Any]] = Lazy("melete.app.skill_shelf:here")
 _archived: Lazy[Callable[..., list[str]]] = Lazy("melete.app.skill_shelf:archived")
+_inbox: "Lazy[Callable[..., Inbox]]" = Lazy("melete.app.learn_inbox:Inbox")
+WAITS, IN_USE = ("waiting",), ("trial", "accepted")
+WANTED = {"accept": WAITS, "edit": WAITS, "reject": WAITS, "undo": IN_USE}
+"""The commands that take the numbers of some lessons only, by where these stand."""
+ASKS = ("why", "diff")
+"""The commands that take the name of a skill as well."""
 SHORT = 12
 """Characters of a digest that are shown; any beginning that fits one grant only will do."""
 _item: Lazy["Callable[..., CompletionItem]"] = Lazy("click.shell_completion:CompletionItem")
@@ -65,6 +73,31 @@ async def _skills(profile: str, *, archived: bool) -> Sequence[tuple[str, str]]:
         if archived:
             return [(name, "") for name in _archived.load()(keeper)]
         return [(skill.name, one_line(app.redact(skill.description))) for skill in keeper.all()]
+
+
+def complete_lesson(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The numbers of lessons, the latest first: those that the command can do something about, with skills where it takes them."""
+    profile, name = ctx.find_root().params.get("profile") or "", ctx.info_name
+    try:
+        rows = asyncio.run(_lessons(str(profile), WANTED.get(name or "", ())))
+    except (MeleteError, OSError):
+        return []
+    given = ctx.params.get(param.name or "") or ()
+    found = [(number, about) for number, about in rows if number.startswith(incomplete) and number not in given]
+    return [
+        *(_item.load()(number, help=about) for number, about in found[:MOST]),
+        *(complete_skill(ctx, param, incomplete) if name in ASKS else ()),
+    ]
+
+
+async def _lessons(profile: str, states: Sequence[str]) -> Sequence[tuple[str, str]]:
+    async with open_melete(load(None, profile=profile)) as app:
+        items = reversed(_inbox.load()(app).items(everything=True))
+        return [
+            (str(one.number), app.redact(one_line(f"{one.proposal.name} ({one.proposal.did}), {one.state}")))
+            for one in items
+            if one.state in (states or (one.state,))
+        ]
 
 
 def complete_grant(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG001 - click's signature

@@ -34,8 +34,8 @@ BAR = 4
 def demo(keep: str | None, as_json: bool) -> int:
     """Watch a small real job, scripted, and what is learned from it.
 
-    It is done the hard way once; a lesson is proposed, checked against what happened, and used the next time. Then it is taken back.
-    Needs no key and no network.
+    It is done the hard way once; a lesson is proposed, checked against what happened, and used the next time. Then it is taken
+    back. Needs no key and no network.
     """
     paint = Paint(sys.stdout, variables_here())
     with ExitStack() as stack:
@@ -46,9 +46,13 @@ def demo(keep: str | None, as_json: bool) -> int:
 async def _play(folder: Path, stage: "_Stage", signals: Interrupts) -> int:
     async with open_demo(folder, pace=stage.pace) as demo:
         stage.introduce(demo)
-        stage.act("1", "The hard way", "The program that makes the report tells little. What it wants has to be found out.")
+        stage.act(
+            "1", "The hard way", "The program that makes the report tells little. What it wants has to be found out."
+        )
         runs = [await _run(demo, stage, PROMPT, signals)]
-        stage.act("2", "What is worth keeping?", "The answer is given. Only now is looked back, with a budget of its own.")
+        stage.act(
+            "2", "What is worth keeping?", "The answer is given. Only now is looked back, with a budget of its own."
+        )
         lesson = await demo.review()
         stage.lesson(lesson)
         stage.act("3", "Another day", "A new session. It knows nothing of the first one but what was learned.")
@@ -57,9 +61,11 @@ async def _play(folder: Path, stage: "_Stage", signals: Interrupts) -> int:
         for line in await story_lines(demo.app, SKILL, stage.paint) if lesson.kept else ():
             stage.say(f"  {line}")
         stage.act("5", "And back", f"melete learn undo --session {demo.sessions[0]}")
-        undone = await demo.take_back()
-        for one in undone.effects:
-            stage.say(f"  {stage.paint('green', '↶')} {one.name}: {one.did}; it can be had again by melete learn undo {undone.number}\n")
+        if lesson.kept:
+            undone = await demo.take_back()
+            for one in undone.effects:
+                again = f"melete learn undo {undone.number}"
+                stage.say(f"  {stage.paint('green', '↶')} {one.name}: {one.did}; it can be had again by {again}\n")
         verdict = await demo.verdict(runs, lesson)
         stage.conclude(demo, verdict)
         return 0 if verdict.ok else 1
@@ -102,7 +108,9 @@ class _Stage:
     def act(self, number: str, title: str, about: str) -> None:
         """The head of a part."""
         line = "─" * max(4, RULE - len(title) - len(number) - 4)
-        self.say(f"\n{self.paint('bold', f'{number}  {title}')} {self.paint('dim', line)}\n{self.paint('dim', about)}\n\n")
+        self.say(
+            f"\n{self.paint('bold', f'{number}  {title}')} {self.paint('dim', line)}\n{self.paint('dim', about)}\n\n"
+        )
 
     def lesson(self, lesson: Lesson) -> None:
         """What drew attention, what was proposed, and what the gates said."""
@@ -145,7 +153,9 @@ class _Stage:
         for name, calls, style in rows:
             self.say(f"  {name:<7}{paint(style, '█' * (BAR * calls))} {calls} calls\n")
         if verdict.ok:
-            self.say(f"{paint('green', '✓')} A guess of the reviewer was refused; what had worked was kept, used, explained and undone.\n")
+            self.say(
+                f"{paint('green', '✓')} A guess was refused; what had worked was kept, used, explained and undone.\n"
+            )
             self.say(f"{paint('green', '✓')} So say the log and the files, not the model.\n")
         self.say(f"  {usage_text(verdict.usage)}; the review {usage_text(verdict.review)}. No money was spent.\n")
         self._next(demo, verdict)

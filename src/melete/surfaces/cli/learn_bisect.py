@@ -17,6 +17,7 @@ from melete.surfaces.cli.one_skill import diff_text, skill_argument
 from melete.surfaces.cli.options import json_option, painter
 from melete.surfaces.cli.output import err, is_terminal, one_line, out
 
+BY = {"user": "you", "agent": "the agent"}
 SKIPPED, NOT_RUN = 125, 126
 """Exit statuses of a check: this version cannot be judged; from here on the check itself went wrong."""
 
@@ -48,7 +49,7 @@ def bisect_(name: str, *, check: str, good: str, bad: str, as_json: bool) -> int
 
 def _judged(check: str, made: Version, folder: Path, left: int) -> str:
     """What the check, or the person, says of a version."""
-    head = f"{made.version[:SHOWN]} of {made.at[:16].replace('T', ' ')} by {made.author}"
+    head = f"{made.version[:SHOWN]} of {made.at[:16].replace('T', ' ')} by {BY.get(made.author, made.author)}"
     if not check:
         err(f"{head} lies in {folder} ({left} in question)\n")
         choice = click.Choice(ANSWERS)
@@ -63,7 +64,7 @@ def _judged(check: str, made: Version, folder: Path, left: int) -> str:
 
 
 def _said(name: str, found: Broken) -> str:
-    by = f"in session {found.bad.session}" if found.bad.session else f"by {found.bad.author}"
+    by = f"in session {found.bad.session}" if found.bad.session else f"by {BY.get(found.bad.author, found.bad.author)}"
     or_ = (
         f", or one of {', '.join(one.version[:SHOWN] for one in found.left)}, which were skipped" if found.left else ""
     )

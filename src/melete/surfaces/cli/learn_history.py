@@ -11,7 +11,7 @@ from melete.app.skills import library
 from melete.app.wire import Melete
 from melete.core.errors import UsageError
 from melete.core.tool import ToolError
-from melete.surfaces.cli.completing import complete_session, complete_skill
+from melete.surfaces.cli.completing import complete_lesson, complete_session, complete_skill
 from melete.surfaces.cli.learn_shown import STATES, evidence_lines, gate_lines
 from melete.surfaces.cli.one_memory import person_option
 from melete.surfaces.cli.one_skill import diff_text
@@ -73,7 +73,15 @@ def log(name: str, session: str, most: int, as_json: bool) -> int:
 
 def _row(one: Step, now: datetime) -> tuple[str, ...]:
     state = STATES[one.state][2] if one.state in STATES else one.state
-    return str(one.number), _when(one.at, now), one.name, one.did, state or "-", one.author or "-", one.session or "-"
+    return (
+        str(one.number),
+        _when(one.at, now),
+        one.name,
+        one.did,
+        state or "-",
+        ("you" if one.author == "user" else one.author) or "-",
+        one.session or "-",
+    )
 
 
 def _when(at: str, now: datetime) -> str:
@@ -84,7 +92,7 @@ def _when(at: str, now: datetime) -> str:
 
 
 @click.command()
-@click.argument("name", metavar="NAME|N", shell_complete=complete_skill)
+@click.argument("name", metavar="NAME|N", shell_complete=complete_lesson)
 @json_option
 def why(name: str, as_json: bool) -> int:
     """Tell the story of a skill, of `memory` or `user`, of an entry by its id, or of the lesson or change N.
@@ -115,7 +123,7 @@ def told(one: Story, now: datetime, paint: Paint) -> Iterator[str]:
     if one.taint in OUTSIDE:
         yield f"  {paint('yellow', '!')} the session had read {OUTSIDE[one.taint]}\n"
     yield from _noticed(one, paint)
-    yield from _part(paint, "changed", _how(one, now))
+    yield from _part(paint, "changed" if one.step.version else "proposed", _how(one, now))
     yield diff_text(one.diff, paint, owner="agent" if one.taint not in OUTSIDE else "hub")
     if one.lesson:
         yield from _part(paint, "gates")
@@ -139,16 +147,16 @@ def _head(one: Story, paint: Paint) -> Iterator[str]:
     yield f"{paint(style, sign)} {' · '.join(part for part in parts if part)}\n"
 
 
-def _part(paint: Paint, name: str, rest: str = "") -> Iterator[str]:
-    yield f"\n{paint('bold', name)}{f'  {visible(rest)}' if rest else ''}\n"
+def _part(paint: Paint, name: str, *rest: str) -> Iterator[str]:
+    yield f"\n{paint('bold', name)}{''.join(f'  {visible(one)}' for one in rest if one)}\n"
 
 
 def _where(one: Story) -> Sequence[str]:
     if not one.step.session:
         return ("outside of a session",)
-    many = ", ".join(map(str, one.turns))
-    turns = f"turn{'s' * (len(one.turns) != 1)} {many}" if many else ""
-    return _day(one.evidence.at) if one.evidence.at else "", f"in session {one.step.session}", turns
+    where = f"in session {one.step.session}"
+    many = f"in {len(one.turns)} turns of session {one.step.session}"
+    return _day(one.evidence.at) if one.evidence.at else "", many if len(one.turns) > 1 else where
 
 
 def _noticed(one: Story, paint: Paint) -> Iterator[str]:
@@ -256,7 +264,7 @@ def _blamed(lines: Sequence[Line], now: datetime, paint: Paint) -> Iterator[str]
 
 
 @click.command()
-@click.argument("name", metavar="NAME|N", shell_complete=complete_skill)
+@click.argument("name", metavar="NAME|N", shell_complete=complete_lesson)
 @click.argument("old", default="")
 @click.argument("new", default="")
 def diff(name: str, old: str, new: str) -> int:

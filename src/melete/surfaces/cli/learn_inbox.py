@@ -5,10 +5,12 @@ from collections.abc import Awaitable, Callable, Sequence
 import click
 import msgspec
 
-from melete.app.learn_inbox import Done, Inbox, Item, Look
+from melete.app.learn_inbox import TAKEN_BACK, Done, Inbox, Item, Look
 from melete.app.wire import Melete
 from melete.core.errors import MeleteError, UsageError
+from melete.core.skill import MAIN
 from melete.core.tool import ToolError
+from melete.surfaces.cli.completing import complete_lesson
 from melete.surfaces.cli.learn_shown import brief, row, whole
 from melete.surfaces.cli.one_memory import person_option
 from melete.surfaces.cli.options import json_option, painter, settings
@@ -18,9 +20,11 @@ from melete.surfaces.cli.running import run_with_app
 from melete.surfaces.cli.skills_keep import aside, edited
 
 Work = Callable[[Melete, Inbox], Awaitable[int]]
-EMPTY = "Nothing waits for you. `melete learn inbox --all` shows what was decided; `melete learn work` looks at finished work.\n"
+EMPTY = "Nothing waits for you. `melete learn inbox --all` shows what was decided; {}.\n"
 WAYS = "melete learn show N tells all; accept N, edit N, reject N"
-NEVER = "Nothing was proposed yet: finished work is looked at by itself, or now with `melete learn work`.\n"
+NEVER = "Nothing was proposed yet; {}.\n"
+NOW = "finished work is looked at by itself, or now with `melete learn work`"
+OFF = "learning is off, `melete config set learning.enabled true` turns it on"
 
 
 def with_inbox(work: Work, who: str) -> int:
@@ -51,8 +55,8 @@ def inbox_(everything: bool, who: str, as_json: bool) -> int:
         else:
             out(app.redact(await listing(box, items, painter(app.loaded))))
         if not items:
-            off = "" if app.loaded.settings.learning.enabled else "Learning is off (learning.enabled). "
-            err(off + (NEVER if everything else EMPTY))
+            how = NOW if app.loaded.settings.learning.enabled else OFF
+            err((NEVER if everything else EMPTY).format(how))
         return 0
 
     return with_inbox(work, who)
@@ -74,7 +78,7 @@ async def _glance(box: Inbox, item: Item) -> Look:
 
 
 @click.command()
-@click.argument("number")
+@click.argument("number", metavar="N", shell_complete=complete_lesson)
 @person_option
 @json_option
 def show(number: str, who: str, as_json: bool) -> int:
@@ -90,8 +94,10 @@ def show(number: str, who: str, as_json: bool) -> int:
 
 
 @click.command()
-@click.argument("numbers", nargs=-1, required=True, metavar="N...")
-@click.option("--anyway", is_flag=True, help="Also what a gate doubts; never what is not safe.")
+@click.argument("numbers", nargs=-1, required=True, metavar="N...", shell_complete=complete_lesson)
+@click.option(
+    "--anyway", is_flag=True, help="Also what a gate refused by judgement, or you rejected; never what is not safe."
+)
 @person_option
 @json_option
 def accept(numbers: tuple[str, ...], anyway: bool, who: str, as_json: bool) -> int:
@@ -107,7 +113,7 @@ def accept(numbers: tuple[str, ...], anyway: bool, who: str, as_json: bool) -> i
 
 
 @click.command()
-@click.argument("numbers", nargs=-1, required=True, metavar="N...")
+@click.argument("numbers", nargs=-1, required=True, metavar="N...", shell_complete=complete_lesson)
 @click.option("-m", "--reason", default="", metavar="TEXT", help="Why; the next review is told.")
 @person_option
 @json_option
@@ -161,6 +167,10 @@ def told(app: Melete, done: Done, *, as_json: bool = False) -> None:
 def accepted(done: Done) -> str:
     """That a lesson is usable, and how it is taken back."""
     number, made = done.item.number, done.item.proposal
+    if made.did == TAKEN_BACK:
+        gone = made.change.get("files", {}).get(MAIN, "") is None
+        back = f"skills restore {one_line(made.name)}" if gone else f"learn undo {number}"
+        return f"{number} {one_line(made.name)} is without it now. To have it again: melete {back}"
     since = (
         "usable from now on, as a trial"
         if made.target == "skill"
@@ -170,7 +180,7 @@ def accepted(done: Done) -> str:
 
 
 @click.command()
-@click.argument("number")
+@click.argument("number", metavar="N", shell_complete=complete_lesson)
 @person_option
 @json_option
 def edit(number: str, who: str, as_json: bool) -> int:

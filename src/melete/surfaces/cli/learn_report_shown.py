@@ -70,7 +70,7 @@ def _effects(found: "Report", paint: Paint) -> Iterator[str]:
     body = table(head, [_effect(one) for one in used[:ROWS]], paint, right=head[1:5])
     more = len(found.effects) - len(used[:ROWS])
     rest = (
-        f"… and {more:,} more, {len(found.effects) - len(used):,} of them never loaded; --json shows all\n"
+        f"… and {more:,} more skills and entries, {len(found.effects) - len(used):,} of them never loaded; --json shows all\n"
         if more
         else ""
     )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from melete.app.learn_evidence import Evidence
-from melete.app.learn_inbox import Item, Look, Proposed, Verdict
+from melete.app.learn_inbox import TAKEN_BACK, Item, Look, Proposed, Verdict
 from melete.surfaces.cli.models_shown import usd
 from melete.surfaces.cli.one_skill import STYLES, diff_text
 from melete.surfaces.cli.output import one_line, visible
@@ -42,6 +42,7 @@ PASSED = {
 def head(item: Item, now: datetime, paint: Paint) -> str:
     """A lesson in a line: its number, what it changes, where it stands and since when."""
     style, sign, state = STATES[item.state]
+    state = "accepted" if (item.state, item.proposal.did) == ("accepted", TAKEN_BACK) else state
     when = ago(datetime.fromisoformat(item.at), now) if item.at else ""
     name = f"{paint('bold', str(item.number))}  {one_line(item.proposal.name)} ({one_line(item.proposal.did)})"
     return f"{paint(style, sign)} {' · '.join(one for one in (name, state, when) if one)}\n"
@@ -129,12 +130,16 @@ def cost(made: Proposed) -> str:
 def ways(item: Item) -> Iterator[str]:
     """What a person can do about a lesson now."""
     number = item.number
-    if item.state in ("trial", "accepted"):
+    if item.state == "accepted" and item.proposal.did == TAKEN_BACK:
+        yield f"melete skills history {one_line(item.proposal.name)}    lists what it was before"
+    elif item.state in ("trial", "accepted"):
         yield f"melete learn undo {number}    takes it back, with what came of it"
     elif item.state == "waiting" or (item.state in ("refused", "rejected") and item.by_a_person):
         waits = item.state == "waiting"
-        yield f"melete learn accept {number}{'' if waits else ' --anyway'}    makes it usable; undo {number} takes it back"
-        yield f"melete learn edit {number}    opens it in your editor, and accepts what you save"
+        does = "takes it away" if item.proposal.did == TAKEN_BACK else f"makes it usable; undo {number} takes it back"
+        yield f"melete learn accept {number}{'' if waits else ' --anyway'}    {does}"
+        if item.proposal.did != TAKEN_BACK:
+            yield f"melete learn edit {number}    opens it in your editor, and accepts what you save"
         if item.state != "rejected":
             yield f"melete learn reject {number} --reason WHY    turns it down; it is not proposed again"
     elif item.state == "refused":
@@ -144,7 +149,7 @@ def ways(item: Item) -> Iterator[str]:
 
 
 def row(look: Look, *, everything: bool = True) -> dict[str, Any]:
-    """A lesson as an object of JSON."""
+    """A lesson as an object of JSON, always with the same keys; without `everything` what was not looked up is null."""
     item = look.item
     fields: dict[str, Any] = msgspec.to_builtins(item.proposal)
     fields |= {
@@ -155,10 +160,13 @@ def row(look: Look, *, everything: bool = True) -> dict[str, Any]:
         "version": item.version,
     }
     fields |= {"decision": msgspec.to_builtins(item.decision), "by_a_person": item.by_a_person, "source": item.source}
-    if everything:
-        fields |= {"diff": look.diff, "evidence": msgspec.to_builtins(look.evidence), "moved": look.moved}
-        fields |= {"hindrance": look.hindrance, "due": look.due}
-    return fields
+    found = {
+        "evidence": msgspec.to_builtins(look.evidence),
+        "moved": look.moved,
+        "hindrance": look.hindrance,
+        "due": look.due,
+    }
+    return fields | {"diff": look.diff} | (found if everything else dict.fromkeys(found))
 
 
 def _calls_counted(found: Evidence) -> str:

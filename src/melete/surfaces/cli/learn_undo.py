@@ -8,7 +8,7 @@ import msgspec
 from melete.app.learn_undo import Effect, Undone, meant, undo
 from melete.app.wire import Melete
 from melete.core.errors import UsageError
-from melete.surfaces.cli.completing import complete_session
+from melete.surfaces.cli.completing import complete_lesson, complete_session
 from melete.surfaces.cli.one_skill import diff_text
 from melete.surfaces.cli.options import json_option, painter, settings
 from melete.surfaces.cli.output import err, one_line, out
@@ -23,7 +23,7 @@ MARKS = {
 
 
 @click.command("undo")
-@click.argument("name", default="", metavar="[N]")
+@click.argument("name", default="", metavar="[N]", shell_complete=complete_lesson)
 @click.option(
     "--session",
     default="",
@@ -39,7 +39,8 @@ def undo_(name: str, session: str, dry: bool, as_json: bool) -> int:
     What it replaced comes back; what you edited yourself stays. An undo has a number too, and is taken back by it.
     """
     if bool(name) == bool(session):
-        raise UsageError("name a number or --session, not both" if name else "nothing is named to be taken back")
+        what = "name a number or --session, not both" if name else "nothing is named to be taken back"
+        raise UsageError(what, next="melete learn log lists what was learned, with its numbers")
 
     async def work(app: Melete) -> int:
         done = await undo(app, await meant(app, session=session, name=name), dry=dry)
@@ -89,4 +90,6 @@ def _last(done: Undone) -> str:
         return "Nothing was changed.\n"
     if not done.number:
         return f"What came from {done.about} was taken back before.\n"
+    if not (done.closed or any(one.taken for one in done.effects)):
+        return "Nothing was taken back.\n"
     return f"Taken back: {done.about}. This brings it back: melete learn undo {done.number}\n"

@@ -49,9 +49,7 @@ def edit(name: str, reason: str) -> int:
             return 0
         applied = await write(keeper, skill.name, new, base=base, reason=reason)
         if not applied.ok:
-            raise UsageError(
-                applied.reason, kept=f"what you wrote is in {aside(app, skill.name, new)}", next="mend it"
-            )
+            raise UsageError(applied.reason, kept=f"what you wrote is in {aside(app, skill.name, new)}", next="mend it")
         out(app.redact(diff_text(applied.diff, painter(app.loaded), owner=skill.owner)))
         await warn(keeper, skill.name)
         return done(applied, f"{skill.name} is changed.")
