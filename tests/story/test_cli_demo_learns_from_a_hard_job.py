@@ -14,7 +14,7 @@ def test_it_works_and_says_what_is_real(own_home: Path) -> None:
         "failed 3 times, then worked",
         "✗ grounding: '--force'",
         "✓ form  ✓ grounding  ✓ safety  ✓ ownership  ✓ duplicates",
-        "+description: Makes the report of a week",
+        "+description: Makes the weekly report",
         "learned: weekly-report (created)",
         "↶ weekly-report: archived",
         " 7 calls",

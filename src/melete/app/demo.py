@@ -40,7 +40,7 @@ COMMAND = "{python} report.py --week YEAR-WNN --round 15"
 GUESSED = "With `--force` it also writes over a report that is there."
 LEARNED = f"""---
 name: {SKILL}
-description: Makes the report of a week from the hours worked, with report.py. Use when a weekly report is wanted.
+description: Makes the weekly report with report.py. Use when one is wanted.
 ---
 
 ## Steps
@@ -50,7 +50,7 @@ description: Makes the report of a week from the hours worked, with report.py. U
 
 ## Pitfalls
 
-- A bare number ends in error 17, a week without its year in error 18, and without `--round` it is error 21.
+- Error 17: a bare number. 18: a week without its year. 21: no `--round`.
 """
 MODEL = "scripted-model"
 COMMANDS = ("47", "--week 47", "--week 2026-W47", "--week 2026-W47 --round 15")

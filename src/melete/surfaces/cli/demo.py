@@ -47,7 +47,7 @@ async def _play(folder: Path, stage: "_Stage", signals: Interrupts) -> int:
     async with open_demo(folder, pace=stage.pace) as demo:
         stage.introduce(demo)
         stage.act(
-            "1", "The hard way", "The program that makes the report tells little. What it wants has to be found out."
+            "1", "The hard way", "The program tells little. What it wants has to be found out."
         )
         runs = [await _run(demo, stage, PROMPT, signals)]
         stage.act(
@@ -58,8 +58,8 @@ async def _play(folder: Path, stage: "_Stage", signals: Interrupts) -> int:
         stage.act("3", "Another day", "A new session. It knows nothing of the first one but what was learned.")
         runs.append(await _run(demo, stage, AGAIN, signals))
         stage.act("4", "Why does it know that?", f"melete learn why {SKILL}")
-        for line in await story_lines(demo.app, SKILL, stage.paint) if lesson.kept else ():
-            stage.say(f"  {line}")
+        for line in await story_lines(demo.app, SKILL, stage.paint, brief=True) if lesson.kept else ():
+            stage.say(line)
         stage.act("5", "And back", f"melete learn undo --session {demo.sessions[0]}")
         if lesson.kept:
             undone = await demo.take_back()
@@ -101,8 +101,8 @@ class _Stage:
     def introduce(self, demo: Demo) -> None:
         """What this is, and what of it is real."""
         self.say(f"{self.paint('bold', 'Melete at work, and learning')}\n")
-        self.say("The model is scripted: its words were written beforehand. All else is real: the loop,\n")
-        self.say("the tools, the program that fails and works, the review, its gates, and the way back.\n\n")
+        self.say("The model is scripted: its words were written beforehand. All else is real:\n")
+        self.say("the loop, the tools, what fails and works, the review, its gates, the way back.\n\n")
         self.say(f"{self.paint('dim', 'folder')}  {visible(str(demo.project))}\n")
 
     def act(self, number: str, title: str, about: str) -> None:
@@ -137,7 +137,7 @@ class _Stage:
             if not verdict.ok:
                 yield f"{self.paint('red', '✗')} {verdict.gate}: {one_line(verdict.reason)}"
         if one.status == "refused":
-            yield self.paint("dim", "refused; the reviewer is told why, and may mend it")
+            yield self.paint("dim", "refused; the reviewer is told why")
 
     def conclude(self, demo: Demo, verdict: DemoEnded) -> None:
         """The verdict, and what to try next."""

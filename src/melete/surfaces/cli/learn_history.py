@@ -110,21 +110,22 @@ def why(name: str, as_json: bool) -> int:
     return with_history(work)
 
 
-async def story_lines(app: Melete, name: str, paint: Paint) -> list[str]:
-    """The story of what `melete learn why` takes, as lines with their ends; raises UsageError."""
-    return [app.redact(line) for line in told(await story(app, name), app.clock.now(), paint)]
+async def story_lines(app: Melete, name: str, paint: Paint, *, brief: bool = False) -> list[str]:
+    """The story of what `melete learn why` takes, as lines with their ends, `brief` without the change; raises UsageError."""
+    return [app.redact(line) for line in told(await story(app, name), app.clock.now(), paint, brief=brief)]
 
 
-def told(one: Story, now: datetime, paint: Paint) -> Iterator[str]:
+def told(one: Story, now: datetime, paint: Paint, *, brief: bool = False) -> Iterator[str]:
     """A story as text, in the order in which it happened."""
     yield from _head(one, paint)
     yield from _part(paint, "asked", ", ".join(part for part in _where(one) if part))
-    yield from evidence_lines(one.evidence, paint, said=one.said) if one.step.session else ()
+    yield from evidence_lines(one.evidence, paint, said=one.said, brief=brief) if one.step.session else ()
     if one.taint in OUTSIDE:
         yield f"  {paint('yellow', '!')} the session had read {OUTSIDE[one.taint]}\n"
     yield from _noticed(one, paint)
     yield from _part(paint, "changed" if one.step.version else "proposed", _how(one, now))
-    yield diff_text(one.diff, paint, owner="agent" if one.taint not in OUTSIDE else "hub")
+    if not brief:
+        yield diff_text(one.diff, paint, owner="agent" if one.taint not in OUTSIDE else "hub")
     if one.lesson:
         yield from _part(paint, "gates")
         yield from gate_lines(one.verdicts, paint)

@@ -12,7 +12,7 @@ from melete.app.learn_inbox import TAKEN_BACK, Item, Look, Proposed, Verdict
 from melete.surfaces.cli.models_shown import usd
 from melete.surfaces.cli.one_skill import STYLES, diff_text
 from melete.surfaces.cli.output import one_line, visible
-from melete.surfaces.cli.paint import Paint
+from melete.surfaces.cli.paint import Paint, cut
 from melete.surfaces.cli.table import table
 from melete.surfaces.cli.tables import ago
 
@@ -20,6 +20,8 @@ DIVIDES = re.compile(r"(?:--- |\+\+\+ |[+-](?:---|name: .*)?$)")
 """Lines of a diff that say nothing in a list."""
 SHOWN = 8
 """Lines of a diff in a list."""
+BRIEF = 66
+"""Columns of what is shown of a call in brief."""
 MARKS = {"ok": ("green", "✓"), "failed": ("red", "✗"), "answer": ("green", "✓"), "none": ("dim", "·")}
 STATES = {
     "waiting": ("yellow", "?", "waits for you"),
@@ -92,8 +94,8 @@ def whole(look: Look, now: datetime, paint: Paint) -> Iterator[str]:
     yield from (f"  {line}\n" for line in ways(item))
 
 
-def evidence_lines(found: Evidence, paint: Paint, *, said: str = "") -> Iterator[str]:
-    """The person's words and the calls of the cited turns, each with its outcome."""
+def evidence_lines(found: Evidence, paint: Paint, *, said: str = "", brief: bool = False) -> Iterator[str]:
+    """The person's words and the calls of the cited turns, each with its outcome, of which `brief` leaves the beginning."""
     for text in found.said or ((said,) if said else ()):
         yield f"  {paint('cyan', 'you said')} “{one_line(text)}”\n"
     if found.left_out:
@@ -102,7 +104,7 @@ def evidence_lines(found: Evidence, paint: Paint, *, said: str = "") -> Iterator
         style, sign = MARKS[one.status]
         yield f"  {paint(style, sign)} {one.seq} {paint('bold', one.tool)} {visible(one.asked)}\n"
         if one.said:
-            yield f"      {paint('dim', visible(one.said))}\n"
+            yield f"      {paint('dim', cut(visible(one.said), BRIEF) if brief else visible(one.said))}\n"
     if found.gone:
         yield "  its session was deleted\n"
     elif not (found.said or found.calls or said):
