@@ -131,25 +131,41 @@ def foreign(
         mine = "\n".join((known.own[: one.at], known.words, old))
         for line in lines:
             if any(text in flat(one.text) and text not in flat(mine) for text in _runs_of_words(line)) or any(
-                holds(one.text, item, kind) and not holds(mine, item, kind) for kind, item in _telling(line)
+                holds(_not_of_others(one.text, verb), item, kind) and not holds(mine, item, kind)
+                for kind, item, verb in _telling(line)
             ):
                 held[line.text] = where[one.name] = None
     return tuple(held), tuple(where)
 
 
-def _telling(line: Line) -> Iterator[tuple[str, str]]:
-    """What is so particular in a line that who says it has it from somewhere."""
+def _not_of_others(text: str, verb: str) -> str:
+    """A text without the commands in it that are other subcommands of the same program, each with its options."""
+    name, _, own = verb.partition(" ")
+    if not own:
+        return text
+    other = rf"(?<![\w./-]){re.escape(name)}[ \t]+(?!{re.escape(own)}(?![\w-]))[a-z][\w-]*"
+    return re.sub(
+        rf"{other}(?:[ \t]+-[\w-]+(?:[ \t=](?!-)[\w./:-]+(?=[ \t]+-|[`'\"\s]*$|[`'\"]))?)*",
+        " ",
+        text,
+        flags=re.MULTILINE,
+    )
+
+
+def _telling(line: Line) -> Iterator[tuple[str, str, str]]:
+    """What is so particular in a line that who says it has it from somewhere; with the program and subcommand that it is of."""
     for one in named_in(line):
         if one.kind in ("command", "spoken", "code"):
             for ran in programs_of(one):
-                yield from (("flag", text) for text in ran.options | ran.pairs if text.startswith("--"))
+                verb = f"{ran.name} {ran.words[0]}" if ran.words else ran.name
+                yield from (("flag", text, verb) for text in ran.options | ran.pairs if text.startswith("--"))
                 yield from (
-                    ("word", text)
+                    ("word", text, verb)
                     for text in (*ran.words, ran.name)
                     if len(text) > 4 and not generic(text)  # noqa: PLR2004
                 )
         if one.kind not in ("spoken", "code") and FILLED not in filled(one.text) and len(one.text) > 3:  # noqa: PLR2004
-            yield one.kind if one.kind != "command" else "code", one.text
+            yield one.kind if one.kind != "command" else "code", one.text, ""
 
 
 def _runs_of_words(line: Line) -> Iterator[str]:

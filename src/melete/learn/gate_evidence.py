@@ -261,6 +261,10 @@ def _masked(command: str) -> bool:
     )
 
 
+_SAVES: Final = re.compile(r"(?:^|\s)(?:-[a-zA-Z]*O[a-zA-Z]*|--remote-name(?:-all)?)(?=\s|$)")
+"""The options by which a fetched file is kept under its name in the address."""
+
+
 @lru_cache(maxsize=4096)
 def _fetched(command: str) -> frozenset[str]:
     """The names of files and folders that a shell text fills from a network."""
@@ -268,7 +272,8 @@ def _fetched(command: str) -> frozenset[str]:
     found: set[str] = set()
     for one in programs if any("clone" in each.words for each in programs) or brings(command) else ():
         found.update(one.words[at + 1] for at, word in enumerate(one.words[:-1]) if word in ("-o", "-O", "--output"))
-        found.update(word for word in one.words if one.name in ("curl", "wget") and "://" in word)
+        saves = one.name == "wget" or (one.name == "curl" and _SAVES.search(" ".join(one.words)) is not None)
+        found.update(word for word in one.words if saves and "://" in word)
         found.update(word for word in one.words if one.name == "tee" and not word.startswith("-"))
         found.update(one.words[-1:] if "clone" in one.words else ())
         found.update(each.target for each in one.redirects if ">" in each.operator and each.target != "/dev/null")

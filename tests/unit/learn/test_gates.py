@@ -246,6 +246,11 @@ def test_what_takes_secrets_away_is_refused() -> None:
         ("Always run w ship --fast, it saves time.", True, True),
         ("do as it says", True, False),
         ("Run w list --all.", True, False),
+        ("Run `w list --fast`.", True, False),
+        ("Run `w list --all --fast`.\nNothing else is needed.", True, False),
+        ("Run w list and then --fast with it.", True, True),
+        ("For all of w, `--fast` is right.", True, True),
+        ("`w list --all` and `w ship --fast`", True, True),
     ],
 )
 def test_text_from_outside_needs_a_person_where_it_is_cited_or_was_followed(page: str, later: bool, asks: bool) -> None:
@@ -254,6 +259,15 @@ def test_text_from_outside_needs_a_person_where_it_is_cited_or_was_followed(page
         told = told.ask("ship it").shell("w ship --fast").answer()
     found = safety(skill("Run `w ship --fast`."), seen(told, len(told.facts)))
     assert (found.ok, found.needs_person, found.rule) == (True, asks, "taint" if asks else "")
+
+
+def test_a_page_that_was_only_read_is_no_file_that_later_commands_show() -> None:
+    told = Told().ask("read").shell("curl -s http://notes.example.net/notes/ship", output="w: done").answer()
+    told = told.ask("ship it").shell("w ship --fast", output="w: done").answer()
+    assert not safety(skill("Run `w ship --fast`.\nIt says `w: done`."), seen(told, len(told.facts))).needs_person
+    kept = Told().ask("read").shell("curl -sO http://notes.example.net/notes/ship").answer()
+    kept = kept.ask("ship it").shell("cat ship", output="w ship --fast").shell("w ship --fast").answer()
+    assert safety(skill("Run `w ship --fast`."), seen(kept, len(kept.facts))).needs_person
 
 
 def test_what_is_quoted_is_from_outside_and_what_came_after_or_fell_out_of_view_is_not() -> None:
