@@ -59,6 +59,7 @@ GET /api/sessions/{id}/messages
 GET /api/sessions/{id}/events
 POST /api/sessions/{id}/fork
 POST /api/sessions/{id}/steer
+POST /v1/runs/{id}/feedback
 POST /api/sessions/{id}/answer
 POST /api/sessions/{id}/cancel
 """

@@ -195,7 +195,10 @@ def test_a_folder_that_cannot_be_written_is_named_with_a_way_out(tmp_path: Path)
         install(units(plan()), tmp_path / "file" / "user")
 
 
-def test_the_command_prints_units_for_the_home_that_is_in_force(own_home: Path, tmp_path: Path) -> None:
+def test_the_command_prints_units_for_the_home_that_is_in_force(
+    own_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MELETE_LEARNING", raising=False)
     (own_home / ".melete").mkdir()
     (own_home / ".melete" / "config.yaml").write_text("server: {port: 9001, drain_seconds: 90}\n")
     search = f"{os.environ['PATH']}:/no/such/folder:relative"

@@ -35,7 +35,7 @@ def test_a_time_without_a_zone_may_be_one_of_this_machine() -> None:
     assert moment("2026-01-31T08:30+05:00", now=NOW, local=True) == datetime(2026, 1, 31, 8, 30, tzinfo=zoned)
 
 
-@pytest.mark.parametrize("text", ["", "soon", "7", "d", "-7d", "2026-13-01", "99999999999999d", "7d ago"])
+@pytest.mark.parametrize("text", ["", "soon", "7", "d", "-7d", "2026-13-01", "99999999999999d", "7d later"])
 def test_anything_else_is_told_with_what_can_be_written(text: str) -> None:
     with pytest.raises(ValueError, match="2026-01-31"):
         moment(text, now=NOW)
