@@ -252,14 +252,10 @@ def test_commands_side_by_side_begin_alike_and_the_last_to_end_decides(tmp_path:
         await run(ctx, "x=0")
         async with asyncio.TaskGroup() as group:
             for number in range(6):
-                group.create_task(
-                    run(
-                        ctx,
-                        f"test $x = 0 || touch wrong; touch in{number}; while [ ! -e go{number} ]; do sleep 0.01; done; x={number}",
-                    )
-                )
+                waits = f"touch in{number}; while [ ! -e go{number} ]; do sleep 0.01; done"
+                group.create_task(run(ctx, f"test $x = 0 || touch wrong; {waits}; x={number}"))
             async with asyncio.timeout(60):
-                while len([*tmp_path.glob("in*")]) < 6:
+                while len([*tmp_path.glob("in*")]) < 6:  # noqa: ASYNC110 - the shells are other processes
                     await asyncio.sleep(0.01)
             (tmp_path / "go5").touch()
             for number in range(5):
