@@ -173,7 +173,7 @@ def test_sessions_are_listed_by_what_is_asked(ann: Client, bob: Client) -> None:
     assert len(bob.get("/api/sessions", source="cli,api", since="1h")["data"]) == 2
     assert bob.get("/api/sessions", until="1h")["data"] == []
     assert bob.get("/api/sessions", model="other")["data"] == []
-    wrong = bob.ask("GET", "/api/sessions", params={"since": "yesterday"})
+    wrong = bob.ask("GET", "/api/sessions", params={"since": "the other day"})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (422, "invalid_time")
     assert ann.get("/api/sessions")["data"]
 

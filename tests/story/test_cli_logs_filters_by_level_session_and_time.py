@@ -59,7 +59,7 @@ def test_level_time_logger_text_and_number(folder: Path) -> None:
     assert shown("-l", "warning", "--file", "agent")[0] == "older"
     assert shown("--logger", "melete.test", "-n", "1") == ["newest"]
     assert shown("--logger", "melete.tes") == []
-    for words in (["-l", "loud"], ["--since", "yesterday"], ["--file", "other"]):
+    for words in (["-l", "loud"], ["--since", "the other day"], ["--file", "other"]):
         refused = melete("logs", *words)
         assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
 
