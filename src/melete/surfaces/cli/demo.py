@@ -46,9 +46,7 @@ def demo(keep: str | None, as_json: bool) -> int:
 async def _play(folder: Path, stage: "_Stage", signals: Interrupts) -> int:
     async with open_demo(folder, pace=stage.pace) as demo:
         stage.introduce(demo)
-        stage.act(
-            "1", "The hard way", "The program tells little. What it wants has to be found out."
-        )
+        stage.act("1", "The hard way", "The program tells little. What it wants has to be found out.")
         runs = [await _run(demo, stage, PROMPT, signals)]
         stage.act(
             "2", "What is worth keeping?", "The answer is given. Only now is looked back, with a budget of its own."
