@@ -301,7 +301,12 @@ class _Proof:
         if pool and not (pool := [one for one in pool if not self._swallows(ran, one, alone=alone)]):
             return "ungrounded", "leaves open what has to be told: a subcommand, a script, code or an address"
         wanted = {item for item in ran.items if not _free(item) and item not in self._files}
+        pool = [
+            one for one in pool if one.verb == ran.verb
+        ] or pool  # another subcommand's call proves nothing of this one
         missing = min((_missing(wanted, one) for one in pool), key=len, default=wanted)
+        about = f"{ran.name} {ran.words[0]}" if ran.words and not generic(ran.words[0]) else ran.name
+        said = _not_of_others(said, about)  # what was said of another subcommand proves nothing of this one
         left = sorted(one for one in missing if not self._was_said(one, said))
         if left:
             tried = any(one.name == ran.name and set(left) <= one.items for one in self._tried)

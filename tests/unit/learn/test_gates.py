@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from tests.unit.learn.told import Told
 
-from melete.core.event import Compacted
+from melete.core.event import Compacted, Said
 from melete.core.message import Message, Text
 from melete.core.ports import Applied
 from melete.learn.gate_evidence import Evidence, clauses, evidence
@@ -259,6 +259,14 @@ def test_text_from_outside_needs_a_person_where_it_is_cited_or_was_followed(page
         told = told.ask("ship it").shell("w ship --fast").answer()
     found = safety(skill("Run `w ship --fast`."), seen(told, len(told.facts)))
     assert (found.ok, found.needs_person, found.rule) == (True, asks, "taint" if asks else "")
+
+
+def test_what_the_person_said_of_one_subcommand_proves_nothing_of_another() -> None:
+    told = Told().ask("Send it with `w send --item k1 --mode steep`.").shell("w send --item k1 --mode steep").answer()
+    told = told.ask("No, `w ship --item k2 --mode brisk`.").shell("w ship --item k2 --mode brisk").answer()
+    known = seen(told, *(fact.seq for fact in told.facts if isinstance(fact, Said)))
+    assert grounding(skill("Run `w ship --item ITEM --mode brisk`."), known).ok
+    assert not grounding(skill("Run `w ship --item ITEM --mode steep`."), known).ok
 
 
 def test_a_page_that_was_only_read_is_no_file_that_later_commands_show() -> None:
