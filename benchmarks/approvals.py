@@ -23,7 +23,8 @@ import msgspec
 from benchmarks.report import Row, parser, say, show
 from melete import load, user
 from melete.app.opening import Options
-from melete.app.service import inbox_message, open_conversation, send
+from melete.app.reaching import inbox_message, send
+from melete.app.service import open_conversation
 from melete.app.wire import Melete, open_melete
 from melete.core.event import Asked, Fact, ToolEnded
 from melete.core.session import SessionRef

@@ -17,7 +17,8 @@ from typing import Any
 
 from melete import load, user
 from melete.app.opening import Options
-from melete.app.service import Conversation, inbox_message, open_conversation
+from melete.app.reaching import inbox_message
+from melete.app.service import Conversation, open_conversation
 from melete.app.wire import open_melete
 from melete.core.event import Compacted, Fact, Notice, Reply, RunEnded, Spent
 from melete.testing import Call, Fault, Say, ScriptedModel

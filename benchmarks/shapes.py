@@ -15,7 +15,8 @@ from melete.app.answers import AnswerSchema
 from melete.app.fork import fork
 from melete.app.opening import Options
 from melete.app.prompts import prompt_message
-from melete.app.service import Conversation, Kind, inbox_message, open_conversation
+from melete.app.reaching import Kind, inbox_message
+from melete.app.service import Conversation, open_conversation
 from melete.app.wire import Melete, open_melete
 from melete.core.event import Asked, Event, ToolStarted
 from melete.core.message import Message, Usage

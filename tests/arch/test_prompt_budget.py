@@ -12,7 +12,8 @@ from tests.talking import talk
 LIMIT, LISTED = 10_900, 6_000
 TOOLS = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
-    "skills_list", "skill_search", "skill_view", "skill_manage", "memory", "execute_code", "web_extract",
+    "skills_list", "skill_search", "skill_view", "skill_manage", "memory", "execute_code", "delegate_task",
+    "web_extract",
 ]  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from melete.app.service import inbox_message, send
+from melete.app.reaching import inbox_message, send
 from melete.app.skills import library
 from melete.app.why import why
 from melete.core.errors import UsageError

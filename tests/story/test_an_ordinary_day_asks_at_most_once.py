@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from melete.app.service import inbox_message, send
+from melete.app.reaching import inbox_message, send
 from melete.core.event import Asked, ToolEnded, ToolStarted
 from melete.core.tool import Output, ToolContext, tool
 from melete.testing import Call, Reply, Say, ScriptedModel

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from melete.app.clock import SystemClock
-from melete.app.service import inbox_message
+from melete.app.reaching import inbox_message
 from melete.core.event import Answered, Asked, ToolEnded, ToolStarted
 from melete.core.policy import Verdict, Whereabouts
 from melete.core.tool import Tool, ToolContext, tool

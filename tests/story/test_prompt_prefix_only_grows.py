@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from melete.app.service import inbox_message
+from melete.app.reaching import inbox_message
 from melete.core.event import Fact, ToolEnded
 from melete.core.transcript import Transcript
 from melete.testing import Call, Calls, Fault, Say, ScriptedModel

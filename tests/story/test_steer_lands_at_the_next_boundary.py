@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from melete.app.clock import SystemClock
-from melete.app.service import Kind, inbox_message
+from melete.app.reaching import Kind, inbox_message
 from melete.core.event import Answered, CancelAsked, Said, Steered
 from melete.core.session import Receipt
 from melete.core.tool import Tool, ToolContext, tool

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from melete.app.grants import GrantFile
-from melete.app.service import inbox_message, send
+from melete.app.reaching import inbox_message, send
 from melete.core.event import Answered, Asked, ToolEnded, ToolStarted
 from melete.core.message import Origin
 from melete.core.session import InboxMessage

@@ -4,6 +4,8 @@ The day's account is the ledger's, shared by all processes of a home; the run's 
 expected to cost, so that the limit is passed by one reply at most.
 """
 
+import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
@@ -46,58 +48,143 @@ def bill(model: ModelClient, reply: Reply | Retried, role: str) -> Spent:
     )
 
 
-class RunBudget:
-    """One run's account over the day's; implements `Budget`."""
+class Flight:
+    """The requests of a tree of runs that are under way together, and what the whole tree has spent.
 
-    def __init__(self, ledger: Ledger | None, *, who: str, run: Allowance, day: Allowance) -> None:
+    A reply may cost more than was expected. Requests share the clock for as long as the worst that all of them can cost still
+    fits; nearer to the limit each waits until it is alone, so that the limit is passed by one reply at most, however many
+    children there are.
+    """
+
+    def __init__(self, limit: Allowance) -> None:
+        self._limit = limit
+        self._tokens = 0
+        self._usd = 0.0
+        self._open: dict[int, Allowance] = {}
+        self._landed = asyncio.Event()
+        self._number = 0
+
+    async def begin(self, want: Allowance, most: Allowance) -> int:
+        """Wait until a request may go that is to cost `want` and at worst `most`; raises LimitError where none may any more."""
+        while True:
+            _need(self._limit, Allowance(tokens=self._tokens, usd=self._usd), want)
+            if not self._open or self._fits(most):
+                self._number += 1
+                self._open[self._number] = most
+                return self._number
+            await self._landed.wait()
+
+    def end(self, number: int, usage: Usage, usd: float | None) -> None:
+        """A request is over."""
+        self._open.pop(number, None)
+        self._tokens += usage.total
+        self._usd += usd or 0.0
+        self._landed.set()
+        self._landed = asyncio.Event()
+
+    def _fits(self, most: Allowance) -> bool:
+        worst = [*self._open.values(), most]
+        tokens = self._tokens + sum(one.tokens or 0 for one in worst)
+        usd = self._usd + sum(one.usd or 0.0 for one in worst)
+        return tokens <= _or_any(self._limit.tokens) and usd <= _or_any(self._limit.usd)
+
+
+class RunBudget:
+    """One run's account over the day's; implements `Budget`. The accounts of its children are parts of it."""
+
+    def __init__(
+        self, ledger: Ledger | None, *, who: str, run: Allowance, day: Allowance, flight: Flight | None = None
+    ) -> None:
         self._ledger = ledger
         self._who = who
         self._run = run
         self._day = day
+        self._root = flight is None
+        self._flight = flight or Flight(run)
         self._tokens = 0
         self._usd = 0.0
-        self._open: dict[str, Allowance] = {}
+        self._open: dict[str, tuple[int, Allowance]] = {}
+        self._shares: dict[RunBudget, Allowance] = {}
         self._number = 0
 
-    async def reserve(self, *, tokens: int, usd: float | None) -> str:
-        """Set aside what a request may cost; raises LimitError with both numbers and the key to change."""
-        held = sum(a.tokens or 0 for a in self._open.values())
-        held_usd = sum(a.usd or 0.0 for a in self._open.values())
-        if self._run.tokens is not None and self._tokens + held + tokens > self._run.tokens:
-            raise LimitError(
-                f"the run's token budget is used up: {self._tokens:,} of {self._run.tokens:,}, and the next request needs "
-                f"about {tokens:,}",
-                kept="everything so far is stored",
-                next="raise budget.run.tokens and go on with: melete run -c",
-            )
-        if self._run.usd is not None and usd is not None and self._usd + held_usd + usd > self._run.usd:
-            raise LimitError(
-                f"the run's budget is used up: ${self._usd:.4f} of ${self._run.usd:.2f}, and the next request needs about "
-                f"${usd:.4f}",
-                kept="everything so far is stored",
-                next="raise it with --budget or budget.run.usd and go on with: melete run -c",
-            )
+    async def reserve(self, *, tokens: int, usd: float | None, most: Allowance | None = None) -> str:
+        """Set aside what a request may cost; raises LimitError with both numbers and the key to change.
+
+        `most` is the worst that it can cost; it may have to wait for requests of others in the same tree of runs.
+        """
         want = Allowance(tokens=tokens, usd=usd)
-        self._number += 1
-        key = await self._ledger.reserve(self._who, want, self._day) if self._ledger else f"local-{self._number}"
-        self._open[key] = want
+        held = self._held()
+        used = Allowance(tokens=self._tokens + (held.tokens or 0), usd=self._usd + (held.usd or 0.0))
+        _need(self._run, used, want, own=self._root)
+        number = await self._flight.begin(want, most or want)
+        try:
+            self._number += 1
+            key = await self._ledger.reserve(self._who, want, self._day) if self._ledger else f"local-{self._number}"
+        except BaseException:
+            self._flight.end(number, Usage(), None)
+            raise
+        self._open[key] = (number, want)
         return key
 
     async def settle(self, reservation: str, *, usage: Usage, usd: float | None) -> None:
         """Book what was used in place of the reservation."""
-        self._open.pop(reservation, None)
+        number, _ = self._open.pop(reservation, (0, None))
         self._tokens += usage.total
         self._usd += usd or 0.0
+        self._flight.end(number, usage, usd)
         if self._ledger:
             await self._ledger.settle(reservation, usage=usage, usd=usd)
 
     def left(self) -> Allowance:
-        """What the run may still spend, reservations counted."""
-        held = sum(a.tokens or 0 for a in self._open.values())
-        held_usd = sum(a.usd or 0.0 for a in self._open.values())
+        """What the run may still spend, reservations and the shares of children counted."""
+        held = self._held()
         return Allowance(
-            tokens=None if self._run.tokens is None else self._run.tokens - self._tokens - held,
-            usd=None if self._run.usd is None else self._run.usd - self._usd - held_usd,
+            tokens=None if self._run.tokens is None else self._run.tokens - self._tokens - (held.tokens or 0),
+            usd=None if self._run.usd is None else self._run.usd - self._usd - (held.usd or 0.0),
+        )
+
+    def share(self, who: str, *, among: int) -> "RunBudget":
+        """An account for one child of so many that are still to get one; as much stays for the run itself."""
+        left, parts = self.left(), among + 1
+        part = Allowance(
+            tokens=None if left.tokens is None else max(0, left.tokens // parts),
+            usd=None if left.usd is None else max(0.0, left.usd / parts),
+        )
+        child = RunBudget(self._ledger, who=who, run=part, day=self._day, flight=self._flight)
+        self._shares[child] = part
+        return child
+
+    def release(self, child: "RunBudget") -> None:
+        """Take back what a child has left of its share; a second call does nothing."""
+        if self._shares.pop(child, None) is not None:
+            self._tokens += child._tokens
+            self._usd += child._usd
+
+    def _held(self) -> Allowance:
+        held = [*(want for _, want in self._open.values()), *self._shares.values()]
+        return Allowance(tokens=sum(one.tokens or 0 for one in held), usd=sum(one.usd or 0.0 for one in held))
+
+
+def _or_any(limit: float | None) -> float:
+    return math.inf if limit is None else limit
+
+
+def _need(limit: Allowance, used: Allowance, want: Allowance, *, own: bool = True) -> None:
+    """Raise LimitError where `want` does not fit beside what is used; `own` says that the limit is the settings'."""
+    whose = "the run's" if own else "this child's share of the"
+    if limit.tokens is not None and (used.tokens or 0) + (want.tokens or 0) > limit.tokens:
+        raise LimitError(
+            f"{whose} token budget is used up: {used.tokens or 0:,} of {limit.tokens:,}, and the next request needs "
+            f"about {want.tokens or 0:,}",
+            kept="everything so far is stored",
+            next="raise budget.run.tokens and go on with: melete run -c",
+        )
+    if limit.usd is not None and want.usd is not None and (used.usd or 0.0) + want.usd > limit.usd:
+        raise LimitError(
+            f"{whose} budget is used up: ${used.usd or 0.0:.4f} of ${limit.usd:.2f}, and the next request needs about "
+            f"${want.usd:.4f}",
+            kept="everything so far is stored",
+            next="raise it with --budget or budget.run.usd and go on with: melete run -c",
         )
 
 
@@ -113,7 +200,8 @@ class Budgeted(ModelWrapper):
         """Stream the inner model's reply inside a reservation; raises LimitError before anything is sent."""
         prompt, answer = self._estimate(request), request.max_output or ANSWER
         expected = Usage(input=prompt, output=answer)
-        key = await self._budget.reserve(tokens=expected.total, usd=price(self.can, expected))
+        most = self._most(prompt, request.max_output)
+        key = await self._budget.reserve(tokens=expected.total, usd=price(self.can, expected), most=most)
         usage, usd = Usage(), price(self.can, Usage())
         try:
             async with aclosing(self.inner.stream(request)) as stream:
@@ -124,6 +212,12 @@ class Budgeted(ModelWrapper):
                     yield item
         finally:
             await self._budget.settle(key, usage=usage, usd=usd)
+
+    def _most(self, prompt: int, limit: int | None) -> Allowance:
+        """The worst that a request can cost: a reply as long as the model may write."""
+        longest = limit or self.can.max_output or max(ANSWER, self.can.context - prompt)
+        worst = Usage(input=prompt, output=longest)
+        return Allowance(tokens=worst.total, usd=price(self.can, worst))
 
 
 def estimate(session: Session) -> Callable[[ModelRequest], int]:

@@ -6,6 +6,7 @@ import logging
 import time
 import traceback
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -21,7 +22,7 @@ from melete.core.message import Taint, ToolCall, ToolResult
 from melete.core.plugin import Lazy
 from melete.core.session import Session
 from melete.core.tool import Go, Guard, Output, Refused, Result, Tool, ToolError
-from melete.security.taint import UNTRUSTED, marked, spilled_name
+from melete.security.taint import UNTRUSTED, marked, spilled_name, worst
 
 log = logging.getLogger("melete.dispatch")
 _scan: Lazy[Callable[[str], Sequence[Any]]] = Lazy("melete.security.threats:scan")
@@ -40,6 +41,11 @@ class Door:
     def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
         """The calls in order, neighbours that may share the clock together."""
 
+    def surplus(self, calls: Sequence[ToolCall]) -> Mapping[str, str]:
+        """Why a call of a reply does not run beside the others, by the call's id; here all run."""
+        del calls
+        return {}
+
     @abstractmethod
     async def _attempt(self, call: ToolCall, parent: object) -> ToolEnded:
         """The outcome of one call; every failure is a result that the model can act on."""
@@ -52,8 +58,9 @@ class Door:
         began = time.monotonic()
         try:
             ended = results.failure(call, refused, outcome="not_run") if refused else await self._attempt(call, parent)
-        except asyncio.CancelledError:
-            await self._store(results.failure(call, "Stopped by the user.", outcome="cancelled"), began)
+        except asyncio.CancelledError as stopped:
+            fields = stopped.fields if isinstance(stopped, results.Stopped) else None
+            await self._store(results.failure(call, "Stopped by the user.", outcome="cancelled", fields=fields), began)
             raise
         if self._watch and parent is None:  # what a tool calls is the tool's own business
             ended = self._watch.note(call, ended)
@@ -91,6 +98,19 @@ class Dispatch(Door):
                 grouped.append([call])
             before = parallel
         return grouped
+
+    def surplus(self, calls: Sequence[ToolCall]) -> Mapping[str, str]:
+        """Why a call of a reply does not run beside the others of its tool, by the call's id."""
+        counted: Counter[str] = Counter()
+        found: dict[str, str] = {}
+        for call in calls:
+            counted[call.name] += 1
+            tool = self.tools.get(call.name)
+            if tool and tool.at_most and counted[call.name] > tool.at_most:
+                found[call.id] = (
+                    f"Not run: one reply may call {call.name} {tool.at_most} times. Send it again in a later one."
+                )
+        return found
 
     async def _attempt(self, call: ToolCall, parent: object) -> ToolEnded:
         tool = self.tools.get(call.name)
@@ -207,8 +227,7 @@ def _with_inner(done: Result, ctx: CallContext) -> Result:
         note = f"pictures that code opens cannot be seen ({ctx.unseen}): call the tool yourself to see one"
         output = msgspec.structs.replace(output, fields={**output.fields, "pictures": note})
     if ctx.heard and output.taint not in UNTRUSTED:
-        taint: Taint = "web" if "web" in ctx.heard.values() else "import"
-        output = msgspec.structs.replace(output, taint=taint, source=", ".join(ctx.heard))
+        output = msgspec.structs.replace(output, taint=worst(ctx.heard.values()), source=", ".join(ctx.heard))
     return output
 
 

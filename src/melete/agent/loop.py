@@ -125,10 +125,11 @@ async def act(agent: Agent, session: Session, reply: Reply, *, calls_off: bool =
     Each call gets exactly one result, stored as it ends, also when the run is cancelled in the middle.
     """
     refused = agent.refusal(reply, calls_off=calls_off)
+    surplus = agent.dispatch.surplus(reply.message.calls)
     try:
         for batch in agent.dispatch.batches(reply.message.calls):
             async with asyncio.TaskGroup() as group:
                 for call in batch:
-                    group.create_task(agent.dispatch.run(call, refused=refused))
+                    group.create_task(agent.dispatch.run(call, refused=refused or surplus.get(call.id, "")))
     finally:
         await close_open_calls(session)

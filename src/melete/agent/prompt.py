@@ -38,6 +38,7 @@ not do."""
 """For a model with a small window, which reads few words well."""
 
 SURFACES = {
+    "subagent": "",
     "cli": "Your answer is shown in a terminal: plain text or light Markdown, lines that stand on their own.",
     "api": "Your answer is read by a program or shown by one that you do not know: Markdown is fine.",
 }

@@ -32,6 +32,14 @@ NOTE = 600
 """Characters that the notes about what was cut, paths included, may take."""
 
 
+class Stopped(asyncio.CancelledError):
+    """A call that was cancelled and has something to show for it: the fields of its result."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.fields = fields
+
+
 def encode(fields: Mapping[str, Any]) -> str:
     """A JSON object as compact text; what JSON cannot say is written as `str` would, half a character as its escape."""
     try:

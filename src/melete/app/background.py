@@ -53,10 +53,13 @@ class Waking:
         """Whether something waits for a run that it asks for."""
         return bool(self._waiting)
 
-    async def tell(self, text: str, *, now: bool = True, outside: bool = False) -> str:
-        """Put a message into the inbox and return its id; `now` asks for a run to read it. What goes wrong is logged."""
+    async def tell(self, text: str, *, now: bool = True, outside: bool = False, id: str = "") -> str:
+        """Put a message into the inbox and return its id; `now` asks for a run to read it. What goes wrong is logged.
+
+        A second message with the same `id` counts for nothing.
+        """
         message = InboxMessage(
-            id=uuid4().hex,
+            id=id or uuid4().hex,
             kind="queue",
             text=self._app.redact(text),
             taint="web" if outside else "tool",

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers
 from melete.app.toolsets import BYTES_PER_TOKEN, Toolbox, is_small, toolbox
 from melete.app.wire import Melete
+from melete.core.delegation import SUBAGENT
 from melete.core.event import Framed
 from melete.core.ports import Environment
 from melete.core.tool import Tool
@@ -34,7 +35,7 @@ async def layers(
 ) -> Layers:
     """What the system prompt is made of here and now, for a model with a `window` of so many tokens.
 
-    `kept` is what is known from before: the layers `memory` and `skills`.
+    `kept` is what is known from before: the layers `memory` and `skills`. A child is shown no context files.
     """
     small = window is not None and is_small(app.loaded.settings.agent.profile, window)
     return Layers(
@@ -42,7 +43,7 @@ async def layers(
         extra=extra,
         memory=kept.get("memory", ""),
         skills="" if small else kept.get("skills", ""),
-        context=await _context_files(app, env),
+        context=() if surface == SUBAGENT else await _context_files(app, env),
         now=app.clock.now().astimezone(),
         cwd=env.cwd,
         place=note_of(env),

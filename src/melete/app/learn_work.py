@@ -32,7 +32,7 @@ from melete.learn.signals import Signal, Signals, spoken
 log = logging.getLogger("melete.learn")
 BACK = timedelta(days=1)
 """How far behind the last reading sessions are looked at, and how far back in a home in which nothing was read yet."""
-APART = frozenset({SOURCE, "review", "import"})
+APART = frozenset({SOURCE, "review", "import", "subagent"})
 """Where sessions come from in which nothing is to be learned."""
 OFF = {"learn": "off"}
 """What `RunStarted.about` holds of a run from which on nothing is learned of a session."""

@@ -14,6 +14,7 @@ from msgspec import structs
 from melete.app.catalog import Chosen, choose, choose_other, keys_in, with_model
 from melete.app.dotenv import read_env_file
 from melete.app.plugins import add_installed
+from melete.app.sections import Fallback
 from melete.app.settings import Loaded
 from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError
@@ -34,6 +35,8 @@ IMPATIENT = {"tries": 2, "longest_wait": 10.0}
 """How a model with a fallback behind it is retried."""
 MOST_SHARED = 32
 """Names for which one object serves all: clients may make names up without end."""
+CHILDREN, CHILD_KEY = "\0children", "delegation.api_key"
+"""Under what the children's model is kept, and its key: no variable has such a name."""
 GONE = (0, 0)
 """The stamp of a file that is not there: some editors take it away for a moment while they write it."""
 TICK = 100_000_000
@@ -44,7 +47,8 @@ class Models:
     """Opens models; implements `Auxiliary`. `on_key` is told every key that is read later than at the start."""
 
     def __init__(self, loaded: Loaded, registry: Registry, *, on_key: Callable[[Mapping[str, str]], None]) -> None:
-        self._loaded = loaded
+        key = loaded.settings.delegation.api_key
+        self._loaded = structs.replace(loaded, variables={**loaded.variables, CHILD_KEY: key}) if key else loaded
         self._registry = registry
         self.problems: dict[str, str] = {}
         """What keeps a configured fallback from being used, by its name."""
@@ -61,6 +65,10 @@ class Models:
         """
         loaded = with_model(self._loaded, name) if name else self._loaded
         first = choose_other(self._loaded, name) if name else choose(loaded)
+        return self._behind(first, loaded, spared=spared)
+
+    def _behind(self, first: Chosen, loaded: Loaded, *, spared: bool = False) -> ModelClient:
+        """The model with its fallbacks."""
         behind = [*([choose(self._loaded)] if spared else ()), *self._fallbacks(loaded)]
         others = [other for other in behind if not _same(other.spec, first.spec)]
         all_chosen = (first, *others)
@@ -87,6 +95,27 @@ class Models:
         if len(self._shared) < MOST_SHARED:
             self._shared[name] = found
         return found
+
+    def for_children(self) -> ModelClient | None:
+        """The model that the settings name for children, one for all of them; None where it is the parent's. Raises ConfigError.
+
+        Its key is the one that stands beside it, and goes to its address alone; without one it is the vendor's own, as for any
+        other model. Fallbacks are those of the settings.
+        """
+        given = self._loaded.settings.delegation
+        if not (given.model or given.provider or given.base_url):
+            return None
+        if CHILDREN not in self._shared:
+            name = given.model or self._loaded.settings.model.name
+            if given.provider or given.base_url:
+                variable = CHILD_KEY if given.api_key else ""
+                first: str | Fallback = Fallback(
+                    name=name, provider=given.provider, base_url=given.base_url, key_variable=variable
+                )
+            else:
+                first = name
+            self._shared[CHILDREN] = self._behind(choose_other(self._loaded, first), self._loaded)
+        return self._shared[CHILDREN]
 
     async def close(self, model: ModelClient) -> None:
         """Release a model's connections, unless it is shared."""
@@ -174,6 +203,7 @@ class _Variables:
     def __init__(self, loaded: Loaded, on_key: Callable[[Mapping[str, str]], None]) -> None:
         self._loaded = loaded
         self._on_key = on_key
+        self._own = {name: loaded.variables[name] for name in (CHILD_KEY,) if name in loaded.variables}
         self._values = loaded.variables
         self._stamp = _settled(self._look())
 
@@ -187,7 +217,7 @@ class _Variables:
             except ConfigError:
                 self._stamp = _settled(stamp)
                 return self._values
-            self._values = {**values, **self._loaded.environ}
+            self._values = {**values, **self._loaded.environ, **self._own}
             self._on_key(structs.replace(self._loaded, variables=self._values).secrets)
             self._stamp = _settled(stamp)  # last: a thread that redacts meanwhile must not go on without these
         return self._values

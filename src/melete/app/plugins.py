@@ -20,6 +20,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
         "skills": "melete.tools.skills:SkillTools",
         "memory": "melete.tools.memory:MemoryTools",
         "code_execution": "melete.tools.code:CodeTools",
+        "delegation": "melete.agent.delegate:DelegationTools",
         "web": "melete.tools.web:WebTools",
     },
     "environments": {

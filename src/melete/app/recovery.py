@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from melete.agent.results import close_open_calls
 from melete.app import unstored
-from melete.app.opening import asked_for, number
+from melete.app.child_background import FOLDER, left_behind
+from melete.app.child_report import settle_calls
+from melete.app.opening import Options, asked_for, number
 from melete.app.runs import Runs, Wanted
 from melete.core.errors import MeleteError, SessionBusyError, SessionNotFoundError
 from melete.core.event import Answered, CancelAsked, RunEnded, RunStarted, Stop
@@ -51,12 +53,28 @@ async def recover(runs: Runs, *, resume: bool, surfaces: Sequence[str] = SURFACE
             if (one := await _recover(runs, ref, run, resume=resume)) is not None:
                 found.append(one)
             runs.seen_to(ref.id)
+        await _take_up(runs)
     except MeleteError as error:
         log.warning("what an earlier server left unfinished stays as it is: %s", error)
     finally:
         runs.settled = True
         runs.leave(())
     return found
+
+
+async def _take_up(runs: Runs) -> None:
+    """Open the sessions whose children were at work in the background: they go on, and report to it."""
+    if runs.app.ephemeral or not (runs.app.loaded.home.state / FOLDER).is_dir():
+        return
+    for parent in {record.parent: record for record in left_behind(runs.app)}.values():
+        try:
+            opened = await runs.hold(Options(session=parent.parent, owner=parent.owner, surface="api", shares=True))
+        except SessionBusyError:
+            continue  # its run has taken them up
+        except MeleteError as error:
+            log.warning("the children of %s do not go on: %s", parent.parent, error)
+        else:
+            log.info("the children of %s go on", opened.ref.id)
 
 
 async def _recover(runs: Runs, ref: SessionRef, run: str, *, resume: bool) -> Recovered | None:
@@ -91,6 +109,7 @@ async def _close(runs: Runs, ref: SessionRef, run: str) -> Cut | None:
         cancelled = bool(asked) or any(isinstance(f, CancelAsked) and f.status == "accepted" for f in facts)
         spent = state.spent_in(run)
         session.begin(run)
+        await settle_calls(runs.app, session)
         await close_open_calls(session)
         await session.record(*(Answered(question=question, status="expired") for question in [*state.questions]))
         await session.record(*(CancelAsked(by=message.by, inbox=message.id) for message in asked))

@@ -437,7 +437,7 @@ async def _tools(app: Melete, stack: AsyncExitStack, skills: "Keeper | None") ->
     """The tools that a review may use, of those that sessions have here; raises ConfigError without one to propose."""
     there = [*(app.loaded.settings.tools.enabled or app.registry.names("tools"))]
     only = [name for name in TOOLSETS if name in there]
-    opened = await open_tools(app, stack, only=only, skills=skills) if only else ()
+    opened = (await open_tools(app, stack, only=only, skills=skills)).tools if only else ()
     tools = tuple(tool for tool in opened if tool.name in (*READS, *PROPOSES))
     if not any(tool.name in PROPOSES for tool in tools):
         raise ConfigError("a review has nothing to propose with", next="switch on skills.enabled or memory.enabled")

@@ -295,6 +295,13 @@ class Runs:
 
         conversation.waking.idle = begin if woken else _leave
 
+    async def hold(self, options: Options) -> Conversation:
+        """Have a conversation open without a run, so that what works for it in the background goes on; raises as `start` does."""
+        kept = await self.warm.take(options)
+        self._listen(kept.conversation, woken=True)
+        self.warm.release(kept)
+        return kept.conversation
+
     async def _wake(self, conversation: Conversation) -> None:
         """Begin a run that reads what background processes have said, as the last one was begun; wait while there are too many."""
         options = structs.replace(conversation.options, session=conversation.ref.id, latest=False, answer=None)

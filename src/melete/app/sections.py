@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from melete.app import sizes
+from melete.app.sections_delegation import DelegationSettings
 from melete.core.places import (
     ApptainerOptions,
     DaytonaOptions,
@@ -464,6 +465,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skills: SkillSettings = SkillSettings()
     memory: MemorySettings = MemorySettings()
     learning: LearningSettings = LearningSettings()
+    delegation: DelegationSettings = DelegationSettings()
     web: WebSettings = WebSettings()
     server: ServerSettings = ServerSettings()
     cron: CronSettings = CronSettings()

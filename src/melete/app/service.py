@@ -4,10 +4,10 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
@@ -41,18 +41,33 @@ from melete.app.toolsets import Toolbox, open_tools
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
 from melete.core.errors import ConfigError, SessionNotFoundError
-from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, Question, RunEnded, Stop
-from melete.core.message import Image, Message, Origin
+from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, RunEnded, Stop
+from melete.core.message import Image, Message
 from melete.core.model import ModelClient
+from melete.core.plugin import Lazy
 from melete.core.policy import Allowance, Limits
-from melete.core.ports import Environment, Processes
-from melete.core.session import InboxMessage, Receipt, Session, SessionRef
+from melete.core.ports import Environment, Memory, Processes
+from melete.core.session import Session, SessionRef
 from melete.core.tool import Tool
 from melete.core.transcript import Transcript
 
-Kind = Literal["steer", "queue", "answer", "cancel"]
+if TYPE_CHECKING:
+    from melete.app.children import Children
+
+_children: "Lazy[Callable[..., Children]]" = Lazy("melete.app.children:Children")
 NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
 """A fact that is to be stored anew."""
+
+
+@dataclass(kw_only=True)
+class Work:
+    """What the run that goes on now works with: until when, on which account, and under which name changes are taken back."""
+
+    session: Session
+    model: ModelClient
+    budget: RunBudget
+    over: float
+    turn: str
 
 
 class How(Struct, frozen=True, kw_only=True):
@@ -85,6 +100,9 @@ class Conversation:
         self.env = env
         self.hub = app.hub(ref.id)
         self.tools: Sequence[Tool] = ()
+        self.sets: Mapping[str, Sequence[str]] = {}
+        self.work: Work | None = None
+        self.children: Children | None = None
         self.prefill: Sequence[Message] = ()
         self.remark = self.moved = ""
         self.waking = waking or Waking(app, ref)
@@ -97,7 +115,7 @@ class Conversation:
         self._processes = processes
         self._run: Run | None = None
         self._cancelled = False
-        self._grants: set[str] = set()
+        self.grants: set[str] = set()
         self._judge: ModelClient | None = None
         self._cheap: ModelClient | None = None
 
@@ -110,13 +128,19 @@ class Conversation:
     @property
     def works_in_background(self) -> bool:
         """Whether programs that the agent started still run, or have something to say."""
-        return self.waking.pending or any(one.owned and one.status == "running" for one in self._processes.list())
+        children = self.children is not None and bool(self.children.awaited())
+        running = any(one.owned and one.status == "running" for one in self._processes.list())
+        return children or running or self.waking.pending
 
     def _awaited(self) -> Sequence[str]:
         """The background processes that a run is still to hear of, where it is one that waits for them."""
         if not self.options.waits:
             return ()
-        return [f"{one.id} ({' '.join(one.command.split())})" for one in self._processes.list() if one.awaited]
+        told = self.children.awaited() if self.children else ()
+        return [
+            *told,
+            *(f"{one.id} ({' '.join(one.command.split())})" for one in self._processes.list() if one.awaited),
+        ]
 
     async def adopt(self, options: Options) -> None:
         """Take other options for the runs to come: limits, who attends, what is added to the prompt, the model.
@@ -157,6 +181,8 @@ class Conversation:
             budget = self.budget()
             start = structs.replace(how.start, pid=os.getpid(), env=self.env.name)
             run = self._run = self._make(session, model, budget, tools=box.tools, start=start)
+            if self.children:
+                await self.children.settle(session)
             if self._cancelled:
                 run.cancel()
             titled = self._titled(session, prompt, budget)
@@ -167,7 +193,7 @@ class Conversation:
                 with self.waking.heard_by(session):
                     return await run.execute(prompt, opening=(*frame, *remarks), beside=titled, begun=how.begun)
             finally:
-                self._run = None
+                self._run = self.work = None
                 await self.skills.told(session)
                 await self.memory.told(session)
 
@@ -261,12 +287,15 @@ class Conversation:
         extra = self.options.extra.strip()
         if stored and stored.instructed and self.options.keeps_extra:
             extra = extra or stored.system[1]  # behind the identity
-        memory = await self.provided.behind(await self.memory.block(self.tools, window))
-        kept = {"memory": memory, "skills": await self.skills.block()}
+        kept = {"memory": await self._remembered(window), "skills": await self.skills.block()}
         made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window, kept=kept)
         why = _why(stored, made)
         framed = Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why)
         return box, (structs.replace(framed, instructed=bool(extra), place=made.place),)
+
+    async def _remembered(self, window: int) -> str:
+        """What a new frame says is remembered."""
+        return await self.provided.behind(await self.memory.block(self.tools, window))
 
     def _says_the_same(self, stored: Framed) -> bool:
         """Whether a stored frame holds the instructions that the coming run is to have."""
@@ -281,13 +310,9 @@ class Conversation:
         self, session: Session, model: ModelClient, budget: RunBudget, *, tools: Sequence[Tool], start: Start
     ) -> Run:
         settings, options = self.app.loaded.settings, self.options
-        limits = Limits(
-            max_steps=options.max_steps or settings.agent.max_steps,
-            seconds=settings.budget.run.seconds,
-            loop_guard=settings.agent.loop_guard,
-        )
-        waits = settings.approvals.unattended == "wait"
-        desk = Desk(session, attended=lambda: options.attended or waits, timeout=settings.approvals.timeout)
+        limits, desk = self._limits(), self._desk(session)
+        over = time.monotonic() + limits.seconds
+        self.work = Work(session=session, model=model, budget=budget, over=over, turn=self._turn(start))
         shared = Surroundings(
             env=self.env,
             processes=self._processes,
@@ -299,12 +324,11 @@ class Conversation:
             emit=self.hub.emit,
             redact=self.app.redact,
             skills=self.skills.library,
-            memory=self.provided.hearing(self.memory.handed(self.skills.state)),
+            memory=self._memory(),
             state=self.skills.state,
         )
         watch = LoopWatch()
-        guards = [self._guard(desk, budget), *checkpoint_guards(self.app, self.env, start.id)]
-        over = time.monotonic() + limits.seconds
+        guards = [self._guard(desk, budget), *checkpoint_guards(self.app, self.env, self.work.turn)]
         agent = Agent(
             model=Budgeted(model, budget, estimate=estimate(session)),
             dispatch=Dispatch(tools, guards=guards, shared=shared, watch=watch if limits.loop_guard else None),
@@ -326,6 +350,29 @@ class Conversation:
         )
         return Run(agent, session, desk, emit=self.hub.emit, start=start)
 
+    def _memory(self) -> Memory | None:
+        """The memory that tools may use."""
+        return self.provided.hearing(self.memory.handed(self.skills.state))
+
+    def _limits(self) -> Limits:
+        """How far a run may go."""
+        settings = self.app.loaded.settings
+        return Limits(
+            max_steps=self.options.max_steps or settings.agent.max_steps,
+            seconds=settings.budget.run.seconds,
+            loop_guard=settings.agent.loop_guard,
+        )
+
+    def _desk(self, session: Session) -> Desk:
+        """Who is asked what a person must decide."""
+        given = self.app.loaded.settings.approvals
+        waits = given.unattended == "wait"
+        return Desk(session, attended=lambda: self.options.attended or waits, timeout=given.timeout)
+
+    def _turn(self, start: Start) -> str:
+        """Under which name the changes of a run can be taken back."""
+        return start.id
+
     def _guard(self, desk: Desk, budget: RunBudget) -> ApprovalGuard:
         """What asks before risky calls, as the settings of the start say."""
         home, given = self.app.loaded.home, self.app.loaded.settings.approvals
@@ -337,7 +384,7 @@ class Conversation:
         )
         lasting = None if self.app.ephemeral else GrantFile(home.grants, clock=self.app.clock)
         smart = Smart(partial(self._judging, budget))
-        return ApprovalGuard(desk, rules=rules, session=self._grants, lasting=lasting, smart=smart)
+        return ApprovalGuard(desk, rules=rules, session=self.grants, lasting=lasting, smart=smart)
 
     def _judging(self, budget: RunBudget) -> ModelClient:
         """The model that judges calls in mode `smart`, on the run's account; raises ConfigError, NoModelError."""
@@ -370,7 +417,8 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
             raise ConfigError(what, next="install it again, or choose another with --env") from error
         stack.push_async_callback(env.aclose)
         skills = Skills(app, options, env, cwd=folder or env.cwd)
-        tools = await open_tools(app, stack, only=options.toolsets, skills=skills.library)
+        children = _children.load()(app)
+        opened = await open_tools(app, stack, only=options.toolsets, skills=skills.library, runner=children)
         where = app.loaded.origin("agent.prefill").where
         prefill = read_prefill(app.loaded.settings.agent.prefill, where=where, home=app.loaded.home.root)
         about = {"place": key, **({"env": options.env} if options.env else {}), **seen}
@@ -381,8 +429,8 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
         processes = open_processes(app, ref, env, waking, surface=options.surface)
         stack.push_async_callback(_end_processes, app, processes)
         conversation = Conversation(app, options, ref, env=env, processes=processes, waking=waking)
-        conversation.tools = tools
-        conversation.skills = skills.among(tools)
+        conversation.tools, conversation.sets = opened.tools, opened.sets
+        conversation.skills = skills.among(opened.tools)
         conversation.prefill = prefill
         conversation.remark = chosen.remark
         if worked and not folder:
@@ -390,6 +438,8 @@ async def open_conversation(app: Melete, options: Options) -> AsyncGenerator[Con
             conversation.moved = f"the working folder of this session, {worked}, is not there: it goes on in {now}"
         conversation.model = model
         stack.push_async_callback(conversation.close_models)
+        stack.push_async_callback(children.aclose)
+        await children.begin(conversation)
         await conversation.provided.open(conversation, stack)
         stack.callback(app.close_hub, ref.id)
         yield conversation
@@ -438,36 +488,6 @@ def _why(stored: Framed | None, made: Layers) -> str:
     if stored.place != made.place:
         return "another environment"
     return "other instructions" if says_folder(stored.system, made.cwd) else "another folder"
-
-
-async def send(app: Melete, ref: SessionRef, message: InboxMessage, *, wait: float = 5.0) -> Receipt:
-    """Put a message into a session's inbox, whichever process runs it, and say what became of it."""
-    return await app.store.send(ref, message, wait=wait)
-
-
-def inbox_message(
-    app: Melete, kind: Kind, *, text: str = "", question: str = "", surface: str = "cli", who: str = ""
-) -> InboxMessage:
-    """A message for a session: `steer`, `queue`, `answer` (to `question`) or `cancel`."""
-    by = Origin(kind="person", who=who, surface=surface)
-    return InboxMessage(id=uuid4().hex, kind=kind, text=text, question=question, by=by, at=app.clock.now())
-
-
-def choice(question: Question, line: str) -> str | None:
-    """The answer that a line means: a number stands for its choice; None for a line that is none of the choices.
-
-    Only an approval insists on its choices; to any other question a person may say something else.
-    """
-    if not question.choices:
-        return line
-    if line.isdecimal():
-        return question.choices[int(line) - 1] if 1 <= int(line) <= len(question.choices) else None
-    found = [c for c in question.choices if line and c.lower().startswith(line.lower())]
-    if len(found) == 1:
-        return found[0]
-    if question.kind == "approval":
-        return {"y": "once", "yes": "once", "n": "deny", "no": "deny"}.get(line.lower())
-    return line or None
 
 
 def exit_code(ended: RunEnded) -> int:

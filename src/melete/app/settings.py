@@ -95,6 +95,7 @@ class Loaded(Struct, frozen=True, kw_only=True):
             if not isinstance(s, str)
         }
         given = {f"server.api_key {n}": key for n, key in enumerate(_SEVERAL.split(self.settings.server.api_key))}
+        given["delegation.api_key"] = self.settings.delegation.api_key
         return {
             name: value
             for name, value in (*self.variables.items(), *given.items())

@@ -199,7 +199,7 @@ class Skills:
         self._app = app
         self._options = options
         self._env = env
-        self._cwd = cwd
+        self.cwd = cwd
         self._called = options.skills
         self._exposed: list[tuple[str, list[list[Any]]]] = []
         self._filling: asyncio.Task[None] | None = None
@@ -228,7 +228,7 @@ class Skills:
             tools=frozenset(tool.name for tool in tools),
             toolsets=frozenset(chosen).difference(given.disabled),
             platform=platform(),
-            cwd=self._cwd,
+            cwd=self.cwd,
         )
         return self
 

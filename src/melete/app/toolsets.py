@@ -17,7 +17,7 @@ from melete.app.wire import Melete
 from melete.core.errors import ConfigError
 from melete.core.event import ToolSchema
 from melete.core.plugin import Lazy
-from melete.core.ports import SkillLibrary
+from melete.core.ports import Runner, SkillLibrary
 from melete.core.tool import Tool, Toolset
 
 _searching: Lazy[Callable[..., Tool]] = Lazy("melete.tools.find:searching")
@@ -28,6 +28,8 @@ HANDED: Mapping[str, Lazy[Callable[[Loaded], dict[str, Any]]]] = {
 """What makes the arguments of toolsets that need other parts."""
 LIBRARY = "skills"
 """The toolset that is given the session's library."""
+DELEGATION = "delegation"
+"""The toolset that is given what starts the session's children."""
 SEARCH = "tool_search"
 ALWAYS = frozenset({
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
@@ -88,31 +90,48 @@ class Toolbox(Struct, frozen=True, kw_only=True):
     shown: tuple[ToolSchema, ...]
 
 
+class Opened(Struct, frozen=True, kw_only=True):
+    """Tools that are ready to be called, and which of them each toolset brought."""
+
+    tools: tuple[Tool, ...]
+    sets: Mapping[str, tuple[str, ...]]
+
+
 async def open_tools(
-    app: Melete, stack: AsyncExitStack, *, only: Sequence[str] = (), skills: SkillLibrary | None = None
-) -> tuple[Tool, ...]:
+    app: Melete,
+    stack: AsyncExitStack,
+    *,
+    only: Sequence[str] = (),
+    skills: SkillLibrary | None = None,
+    runner: Runner | None = None,
+) -> Opened:
     """The tools of the chosen toolsets that are available here, in the order of registration; raises ConfigError."""
     settings = app.loaded.settings.tools
     names = list(only or settings.enabled or app.registry.names("tools"))
     add_installed(app.registry, "tools", names)
     tools: dict[str, Tool] = {}
+    sets: dict[str, tuple[str, ...]] = {}
     for name in names:
         if name in settings.disabled:
             continue
         handed = HANDED[name].load()(app.loaded) if name in HANDED else {}
         if name == LIBRARY:
             handed = {"library": skills, "edit_user": app.loaded.settings.skills.edit_user}
+        if name == DELEGATION:
+            handed = {"runner": runner}
         toolset: Toolset = app.registry.get("tools", name)(**handed)
         if not toolset.available():
             continue
-        for tool in await stack.enter_async_context(toolset.open()):
+        opened = await stack.enter_async_context(toolset.open())
+        sets[name] = tuple(tool.name for tool in opened)
+        for tool in opened:
             if tool.name in tools:
                 raise ConfigError(
                     f"two toolsets offer a tool {tool.name!r}", next="put one of them into tools.disabled"
                 )
             if tool.name not in settings.disabled:
                 tools[tool.name] = tool
-    return tuple(tools.values())
+    return Opened(tools=tuple(tools.values()), sets=sets)
 
 
 def is_small(profile: str, window: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from melete.core.message import Message, Origin, ToolCall, ToolResult, Usage
+from melete.core.message import Message, Origin, Taint, ToolCall, ToolResult, Usage
 from melete.core.policy import Decision
 from melete.core.taskstate import TaskState
 
@@ -262,13 +262,29 @@ class Spent(Stamp, frozen=True, kw_only=True, tag="spent"):
 
 
 class Delegated(Stamp, frozen=True, kw_only=True, tag="delegated"):
-    """A child session changed state; its own log holds the rest."""
+    """A child session changed state; its own log holds the rest.
+
+    `status` is `running` when it begins, else how it ended: completed, failed, timeout, interrupted or error. `call` is the call
+    that asked for it and `task` its place there; `depth` is 1 for a child of the session that a person talks to. `entry` is
+    what the model reads of a child that ended: a JSON object.
+    """
 
     child: str
     status: str
     goal: str = ""
     summary: str = ""
     usage: Usage = Usage()
+    call: str = ""
+    task: int = 0
+    role: str = "leaf"
+    depth: int = 1
+    background: bool = False
+    steps: int = 0
+    seconds: float = 0.0
+    usd: float | None = None
+    model: str = ""
+    entry: str = ""
+    taint: Taint = "none"
 
 
 class Learned(Stamp, frozen=True, kw_only=True, tag="learned"):
@@ -328,12 +344,31 @@ class CallDelta(Stamp, frozen=True, kw_only=True, tag="call.delta"):
     sub: int = 0
 
 
+class ChildNow(Struct, frozen=True, kw_only=True):
+    """How far a child is: `parent` is the session that delegated to it, `tool` what it is at, empty while its model thinks."""
+
+    child: str
+    parent: str
+    goal: str
+    task: int = 0
+    role: str = "leaf"
+    depth: int = 1
+    status: str = "running"
+    tool: str = ""
+    steps: int = 0
+    tokens: int = 0
+    usd: float | None = None
+    seconds: float = 0.0
+    model: str = ""
+
+
 class ToolProgress(Stamp, frozen=True, kw_only=True, tag="tool.progress"):
-    """What a running tool has to show, such as a line of output."""
+    """What a running tool has to show, such as a line of output; `child` says of which child, where it is one's."""
 
     call: str
     text: str
     sub: int = 0
+    child: ChildNow | None = None
 
 
 class Lagged(Stamp, frozen=True, kw_only=True, tag="lagged"):

@@ -39,8 +39,11 @@ class Allowance(Struct, frozen=True, kw_only=True):
 class Budget(Protocol):
     """What a run, and the day, may still spend. Reserve before dispatch, settle after it."""
 
-    async def reserve(self, *, tokens: int, usd: float | None) -> str:
-        """Set aside what a request may cost at most and return the reservation's id; raises LimitError naming the limit."""
+    async def reserve(self, *, tokens: int, usd: float | None, most: Allowance | None = None) -> str:
+        """Set aside what a request is expected to cost and return the reservation's id; raises LimitError naming the limit.
+
+        `most` is the worst that it can cost.
+        """
         ...
 
     async def settle(self, reservation: str, *, usage: Usage, usd: float | None) -> None:

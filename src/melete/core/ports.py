@@ -5,11 +5,12 @@ Store, Session, the model, jobs and environments have modules of their own; ever
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from msgspec import Struct
 
 from melete.core.channel import Channel as Channel
+from melete.core.delegation import Runner as Runner
 from melete.core.environment import Checkpoint as Checkpoint
 from melete.core.environment import Checkpoints as Checkpoints
 from melete.core.environment import Completed as Completed
@@ -399,34 +400,6 @@ class WebSearch(Protocol):
 
 
 # ---- work ------------------------------------------------------------------------------------------------------------
-
-
-class Task(Struct, frozen=True, kw_only=True):
-    """Work for a child."""
-
-    goal: str
-    context: str = ""
-    toolsets: tuple[str, ...] = ()
-    role: Literal["leaf", "orchestrator"] = "leaf"
-    resume: str = ""
-
-
-class Outcome(Struct, frozen=True, kw_only=True):
-    """What a child brought back."""
-
-    status: Literal["completed", "failed", "timeout", "interrupted", "error"]
-    summary: str
-    session: str
-    usage: Usage = Usage()
-    seconds: float = 0.0
-
-
-class Runner(Protocol):
-    """Starts runs on behalf of a part."""
-
-    async def child(self, task: Task) -> Outcome:
-        """Run a child to its end."""
-        ...
 
 
 class Service(Protocol):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from melete.core.statistics import Statistics
 
 
-UNTALKED = frozenset({"review"})
+UNTALKED = frozenset({"review", "subagent"})
 """Sources of sessions in which nobody talks: the latest session is none of them."""
 
 

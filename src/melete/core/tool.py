@@ -159,6 +159,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     `effect` says what it may change, `parallel` whether calls may share the clock, `limit` the longest result in
     characters, `deadline` the longest run in seconds, `deferred` that the schema is shown only when asked for.
+    `at_most` is how many calls one reply may hold, 0 any number.
     `enclosed` says that whatever it does happens where commands run, so that walls there hold it.
     `judge` says of checked arguments whether the call may run, must be asked about, or is forbidden; `act` says which shell
     command it would run, so that what is approved can be bound and sealed; `reaches` names the addresses that it would fetch.
@@ -175,6 +176,7 @@ class Tool(Struct, frozen=True, kw_only=True):
     deadline: float = 420.0
     deferred: bool = False
     enclosed: bool = False
+    at_most: int = 0
     judge: Judge | None = None
     act: Callable[[ToolContext, Any], Act] | None = None
     reaches: Callable[[Any], Sequence[str]] | None = None

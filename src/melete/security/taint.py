@@ -41,6 +41,12 @@ def sources(messages: Iterable[Message]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def worst(taints: Iterable[str]) -> Taint:
+    """The taint of what is made from such texts: the web's before that of an import, else what a tool has."""
+    found = {*taints}
+    return "web" if "web" in found else "import" if "import" in found else "tool"
+
+
 def spilled_name(name: str, taint: Taint) -> str:
     """The name of a file that keeps the rest of a result, so that its taint is known when it is read."""
     return f"{taint}-{name}" if taint in UNTRUSTED else name

@@ -12,7 +12,7 @@ from msgspec import Struct
 from melete.core.ports import Environment
 from melete.core.tool import ToolContext, ToolError, tool
 from melete.tools import fuzzy, patchtext
-from melete.tools.known import allow, changed, need_secrets, seen
+from melete.tools.known import allow, alone, changed, need_secrets, seen
 from melete.tools.text import TextFile, need_file, parse, problem, readable
 
 LONGEST_DIFF = 6_000
@@ -62,13 +62,16 @@ async def patch(
         if not patch.strip():
             raise ToolError("mode patch needs the text of the patch in patch")
         changes = patchtext.parse(patch)
-        for touched in (path for change in changes for path in (change.path, change.move) if path):
-            allow(ctx, touched, write=True)
-        planned = [await _plan(ctx.env, change) for change in changes]
-        since = await _done(ctx, planned)
+        touched = [path for change in changes for path in (change.path, change.move) if path]
+        for one in touched:
+            allow(ctx, one, write=True)
+        async with alone(ctx, *touched):
+            planned = [await _plan(ctx.env, change) for change in changes]
+            since = await _done(ctx, planned)
         return {"success": True, "files": [_shown(plan) for plan in planned], "diff": _joined(planned)} | since
     allow(ctx, path, write=True)
-    return await _replace(ctx, path, old_string, new_string, every=replace_all)
+    async with alone(ctx, path):
+        return await _replace(ctx, path, old_string, new_string, every=replace_all)
 
 
 async def _done(ctx: ToolContext, planned: Sequence[Planned]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from melete.core.message import Image
 from melete.core.tool import Output, ToolContext, ToolError, tool
 from melete.tools.edit import patch
 from melete.tools.group import Group
-from melete.tools.known import TAKEN_OUT, allow, need_read, need_secrets, seen, taint_of, wrote
+from melete.tools.known import TAKEN_OUT, allow, alone, need_read, need_secrets, seen, taint_of, wrote
 from melete.tools.search import search_files
 from melete.tools.text import SNIFF, describe, image_type, need_file, problem, readable
 
@@ -165,6 +165,11 @@ async def write_file(ctx: ToolContext, *, path: str, content: str) -> dict[str, 
     if not path:
         raise ToolError("path is empty")
     allow(ctx, path, write=True)
+    async with alone(ctx, path):
+        return await _write(ctx, path, content)
+
+
+async def _write(ctx: ToolContext, path: str, content: str) -> dict[str, Any]:
     try:
         data = content.encode()
         before = await ctx.env.stat(path)

@@ -1,8 +1,10 @@
 """What the file tools know of a session's files: which may not be touched, and which were read and have not changed since."""
 
+import asyncio
 import os
 import posixpath
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from melete.core.environment import FileStat
 from melete.core.message import Taint
@@ -23,6 +25,8 @@ SKILLS = "skills.read"
 """The key of `ToolContext.state`: skill → file → the version in which the model has read it."""
 READ = "files.read"
 """The key of `ToolContext.state`: path → what the file was like when the model last saw or wrote it."""
+TREE = "files.tree"
+"""The key of `ToolContext.state`: the locks of files that a parent and its children share; not there where nobody was begun."""
 Stamp = tuple[int, float]
 
 
@@ -112,6 +116,30 @@ def need_read(ctx: ToolContext, path: str, stat: FileStat) -> None:
         f"{readable(path)} {why}; nothing was written. Read it first, then write it whole or change a part of it with patch",
         size=stat.size,
     )
+
+
+@asynccontextmanager
+async def alone(ctx: ToolContext, *paths: str) -> AsyncGenerator[None]:
+    """No other agent of the same tree changes these files until the block ends; what one has changed must be read first.
+
+    Raises ToolError for a file that has changed since the model read it.
+    """
+    locks: dict[str, asyncio.Lock] | None = ctx.state.get(TREE)
+    if locks is None:
+        yield
+        return
+    async with AsyncExitStack() as stack:
+        for key in sorted({_key(ctx, path) for path in paths if path}):
+            await stack.enter_async_context(locks.setdefault(key, asyncio.Lock()))
+        for path in paths:
+            stat = await ctx.env.stat(path) if path and _key(ctx, path) in _known(ctx) else None
+            if stat is not None and changed(ctx, path, stat):
+                raise ToolError(
+                    f"{readable(path)} was changed since you read it, perhaps by another agent at work here; nothing was "
+                    "written. Read it again first",
+                    size=stat.size,
+                )
+        yield
 
 
 def need_secrets(path: str, *, before: bytes, data: bytes) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from melete.app.service import choice
+from melete.app.reaching import choice
 from melete.core.event import (
     Answered,
     Asked,

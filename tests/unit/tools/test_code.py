@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from melete.app.service import inbox_message, send
+from melete.app.reaching import inbox_message, send
 from melete.core.event import Asked, ToolEnded
 from melete.core.policy import Verdict
 from melete.core.tool import Tool, ToolContext, tool

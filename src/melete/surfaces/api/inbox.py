@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from starlette.requests import Request
 from starlette.responses import Response
 
-from melete.app.service import Kind, choice, inbox_message, send
+from melete.app.reaching import Kind, choice, inbox_message, send
 from melete.core.event import Question
 from melete.core.session import SessionRef
 from melete.core.transcript import Transcript

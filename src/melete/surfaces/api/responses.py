@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response as Answer
 
 from melete.app import unstored
+from melete.app.reaching import inbox_message, send
 from melete.app.runs import Going, Wanted
 from melete.app.serve import Server
-from melete.app.service import inbox_message, send
 from melete.core.errors import MeleteError, SessionBusyError
 from melete.core.event import Event, RunStarted
 from melete.surfaces.api import sse

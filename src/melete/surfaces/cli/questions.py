@@ -5,7 +5,8 @@ import os
 import sys
 import termios
 
-from melete.app.service import Conversation, choice, inbox_message, send
+from melete.app.reaching import choice, inbox_message, send
+from melete.app.service import Conversation
 from melete.core.event import Answered, Asked, Event, Question, RunEnded
 from melete.surfaces.cli.output import err
 from melete.surfaces.cli.paint import Paint

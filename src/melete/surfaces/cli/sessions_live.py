@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import click
 import msgspec
 
-from melete.app.service import Kind, choice, inbox_message, send
+from melete.app.reaching import Kind, choice, inbox_message, send
 from melete.app.wire import Melete
 from melete.core.errors import UsageError
 from melete.core.session import Receipt, SessionRef

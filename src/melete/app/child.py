@@ -1,0 +1,304 @@
+"""A child: a conversation that has less than its parent. Part of the composition root.
+
+It has a session, an environment session, a step budget and a share of the money of its own; of its parent it has the tools, as
+far as they were asked for, the rules, and the taint of what its goal was made from. Memory, context files and questions to a
+person it has not.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, cast
+
+from msgspec import Struct, structs
+
+from melete.agent.approvals import ONCE, Desk
+from melete.agent.brief import brief
+from melete.agent.budget import RunBudget
+from melete.agent.delegate import delegating
+from melete.agent.run import Start, title_of
+from melete.app.background import Waking, open_processes
+from melete.app.child_report import error_of, status_of
+from melete.app.children import Children
+from melete.app.opening import Options
+from melete.app.places import key_of, open_place
+from melete.app.service import Conversation, How
+from melete.app.skills import Skills
+from melete.core.delegation import BLOCKED, DELEGATE, SUBAGENT, Rules, Status, Task
+from melete.core.errors import EnvironmentFailure, MeleteError, SessionNotFoundError
+from melete.core.event import Answered, Asked, Opened, Question
+from melete.core.message import Message, Origin, Taint, Text, Thinking, ToolCall
+from melete.core.model import ModelClient
+from melete.core.policy import Limits
+from melete.core.ports import Environment, Memory
+from melete.core.session import Session, SessionRef
+from melete.core.tool import Tool, ToolError
+from melete.core.transcript import Transcript
+from melete.security.taint import UNTRUSTED, worst
+
+log = logging.getLogger("melete.delegation")
+RUNTIME = Origin(kind="runtime", who="delegation")
+MCP = "mcp"
+"""How the names of toolsets begin that MCP servers bring."""
+OWN = frozenset({"local", "sandbox"})
+"""Environments of which a child has an instance of its own; of others, which take long to begin, it uses the parent's."""
+TREE, READ = "files.tree", "files.read"
+"""Keys of `ToolContext.state`, as tools/known.py has them: locks that agents of one tree share, and what a model has read."""
+MOST_STALE = 200
+Ask = Callable[[Question], Awaitable[str | None]]
+
+
+class Order(Struct, frozen=True, kw_only=True):
+    """What a child is made from: parent and task, the child's own rules, its account and model, and who is asked.
+
+    `over` is when the parent's time is up, by the monotonic clock, `turn` the parent's run, with which its changes are taken back,
+    and `taint` what the task was made from.
+    """
+
+    parent: Conversation
+    task: Task
+    rules: Rules
+    share: RunBudget
+    model: ModelClient
+    over: float
+    turn: str
+    taint: Taint = "none"
+    ask: Ask | None = None
+
+
+class Lent:
+    """An environment that another session holds open: everything is passed on but its end."""
+
+    def __init__(self, env: Environment) -> None:
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._env, name)
+
+    async def aclose(self) -> None:
+        """It stays open; what was begun in it ends with the processes of this session."""
+
+
+class ChildDesk(Desk):
+    """Who decides about a child's risky calls: nobody, the person whom its parent can ask, or the settings' yes to all."""
+
+    def __init__(self, session: Session, *, ask: Ask | None, yes: bool, goal: str) -> None:
+        super().__init__(session, attended=lambda: yes or ask is not None, timeout=0.0)
+        self._session_ = session
+        self._ask = ask
+        self._yes = yes
+        self._goal = goal
+
+    async def ask(self, question: Question) -> str | None:
+        """The answer, on record in the child's own log; None where nobody gave one."""
+        await self._session_.record(Asked(question=question), durable=True)
+        if self._yes:
+            log.warning("a child's call is allowed by delegation.subagent_auto_approve: %s", question.text)
+            answer: str | None = ONCE
+            who: Origin | None = RUNTIME
+        else:
+            asked = structs.replace(question, text=f"child ({title_of(self._goal)}): {question.text}")
+            answer, who = await self._ask(asked) if self._ask else None, None
+        status = "timeout" if answer is None else "accepted"
+        await self._session_.record(Answered(question=question.id, value=answer or "", status=status, by=who))
+        return answer
+
+
+class Child(Conversation):
+    """A conversation on behalf of another one."""
+
+    order: Order
+
+    def budget(self) -> RunBudget:
+        """Its share of the parent's account."""
+        return self.order.share
+
+    async def _remembered(self, window: int) -> str:
+        del window
+        return ""
+
+    def _memory(self) -> Memory | None:
+        return None
+
+    def _limits(self) -> Limits:
+        given = self.app.loaded.settings
+        steps = self.options.max_steps or given.delegation.max_iterations
+        left = max(1.0, self.order.over - time.monotonic())
+        return Limits(max_steps=steps, seconds=left, loop_guard=given.agent.loop_guard)
+
+    def _desk(self, session: Session) -> Desk:
+        given = self.app.loaded.settings.delegation
+        ask = self.order.ask if given.approvals == "ask" else None
+        return ChildDesk(session, ask=ask, yes=given.subagent_auto_approve, goal=self.order.task.goal)
+
+    def _turn(self, start: Start) -> str:
+        del start
+        return self.order.turn
+
+    def _routed(self, prompt: Message | None) -> ModelClient:
+        del prompt
+        return self.model
+
+
+@asynccontextmanager
+async def open_child(order: Order) -> AsyncGenerator[Child]:
+    """The child that is ordered, in a new session or, to go on, its old one. Raises ToolError, and what opening a place raises."""
+    parent, task = order.parent, order.task
+    app, given = parent.app, parent.app.loaded.settings.delegation
+    async with AsyncExitStack() as stack:
+        before = await _before(order)
+        key = key_of(before.ref if before else None, before.opened.about if before else {})
+        env = _place(order, key)
+        stack.push_async_callback(env.aclose)
+        tools, sets = _tools(order)
+        options = Options(
+            owner=parent.ref.owner,
+            surface=SUBAGENT,
+            cwd=env.cwd,
+            max_steps=given.max_iterations,
+            effort=given.reasoning_effort or parent.options.effort,
+            yolo=parent.options.yolo,
+            extra="" if before else brief(task, order.rules, folder=env.cwd),
+            waits=True,
+            learns=False,
+        )
+        ref = before.ref if before else await _begun(order, env, key)
+        waking = Waking(app, ref)
+        processes = open_processes(app, ref, env, waking, surface=SUBAGENT)
+        stack.push_async_callback(processes.aclose)
+        child = Child(app, options, ref, env=env, processes=processes, waking=waking)
+        stack.callback(app.close_hub, ref.id)
+        child.order, child.model, child.sets = order, order.model, sets
+        child.prefill = parent.prefill
+        child.skills = Skills(app, options, env, cwd=parent.skills.cwd)
+        child.grants = set(parent.grants)
+        if task.role == "orchestrator":
+            child.children = Children(app, rules=order.rules, above=parent.children)
+            stack.push_async_callback(child.children.aclose)
+            await child.children.begin(child)
+            tools = [*tools, delegating(child.children)]
+        child.tools = tools
+        child.skills.among(tools)
+        child.skills.state[TREE] = parent.skills.state.setdefault(TREE, {})
+        stack.push_async_callback(child.compacting.aclose)
+        yield child
+
+
+async def stale(parent: Conversation) -> list[str]:
+    """The files that the parent has read and that are others by now, at most so many of those it read last."""
+    known: dict[str, tuple[int, float]] = parent.skills.state.get(READ, {})
+    found: list[str] = []
+    for path, before in [*known.items()][-MOST_STALE:]:
+        try:
+            stat = await parent.env.stat(path)
+        except (OSError, EnvironmentFailure):
+            continue
+        if stat is None or (stat.size, stat.mtime) != before:
+            found.append(path)
+    return found
+
+
+def goal_of(order: Order) -> Message:
+    """What a child is told first: its goal, tainted as what its parent had in view when it gave it."""
+    task = order.task
+    text = task.goal or "Go on from where you stopped, and report."
+    if task.resume and task.context:
+        text = f"{text}\n\n{task.context}"
+    return Message(role="user", parts=(Text(text=text, taint=order.taint),), by=RUNTIME)
+
+
+def taint_of(session: Session) -> Taint:
+    """The worst that a conversation has in view, for what is made from it; `none` without any text from outside."""
+    found = {
+        part.taint
+        for message in session.messages
+        for part in message.parts
+        if not isinstance(part, Thinking | ToolCall) and part.taint in UNTRUSTED
+    }
+    return worst(found) if found else "none"
+
+
+async def drive(
+    child: Child, order: Order, within: Callable[[float, Awaitable[Any]], Awaitable[Any]]
+) -> tuple[Status, str]:
+    """Let a child work to its end or that of its time; its status, and why it is no success. A cancellation is one of them."""
+    start = Start(surface=SUBAGENT, about={"parent": order.parent.ref.id, **child.options.noted})
+    seconds = min(order.rules.timeout, max(1.0, order.over - time.monotonic()))
+    try:
+        ended = await within(seconds, child.run(goal_of(order), How(start=start)))
+    except TimeoutError:
+        return "timeout", f"it did not end within {seconds:g} s (delegation.child_timeout_seconds)"
+    except asyncio.CancelledError:
+        return "interrupted", "it was stopped with the run that asked for it"
+    except MeleteError as error:
+        return "error", str(error)
+    return status_of(ended), error_of(ended)
+
+
+class Before(Struct, frozen=True, kw_only=True):
+    """The session of a child that goes on."""
+
+    ref: SessionRef
+    opened: Opened
+
+
+async def _before(order: Order) -> Before | None:
+    """The child's session of before; raises ToolError for one that is none of this parent's children."""
+    if not order.task.resume:
+        return None
+    app, parent = order.parent.app, order.parent.ref
+    try:
+        ref = await app.store.find(order.task.resume, owner=parent.owner)
+        opened = Transcript(await app.store.facts(ref)).opened
+    except SessionNotFoundError as error:
+        raise ToolError(f"there is no session {order.task.resume!r} to resume") from error
+    if opened is None or opened.parent != parent.id or opened.source != SUBAGENT:
+        raise ToolError(f"{order.task.resume!r} is no child of this session: only these can be resumed")
+    return Before(ref=ref, opened=opened)
+
+
+async def _begun(order: Order, env: Environment, key: str) -> SessionRef:
+    parent, task = order.parent, order.task
+    about = {"place": key, "goal": task.goal, "role": task.role, "depth": str(order.rules.depth)}
+    opened = Opened(
+        owner=parent.ref.owner,
+        source=SUBAGENT,
+        cwd=env.cwd,
+        parent=parent.ref.id,
+        title=title_of(task.goal),
+        about=about,
+    )
+    return await parent.app.store.create(opened)
+
+
+def _place(order: Order, key: str) -> Environment:
+    """Where the child works: in the parent's folder."""
+    parent = order.parent
+    if parent.env.name not in OWN:
+        return cast("Environment", Lent(parent.env))
+    return open_place(parent.app, parent.env.name, cwd=parent.env.cwd, key=key)
+
+
+def _tools(order: Order) -> tuple[Sequence[Tool], Mapping[str, Sequence[str]]]:
+    """The parent's tools, narrowed to the toolsets that were asked for and without what no child has; raises ToolError for none.
+
+    Code that calls tools, and delegation, are made with the parent's own session: a child never gets them.
+    """
+    parent, wanted = order.parent, order.task.toolsets
+    keeps = order.parent.app.loaded.settings.delegation.inherit_mcp_toolsets
+    sets = {
+        name: tuple(one for one in names if one not in BLOCKED)
+        for name, names in parent.sets.items()
+        if not wanted or name in wanted or (keeps and name.startswith(MCP))
+    }
+    sets = {name: names for name, names in sets.items() if names}
+    allowed = {one for names in sets.values() for one in names}
+    tools = [tool for tool in parent.tools if tool.name in allowed and tool.name != DELEGATE]
+    if not tools:
+        there = ", ".join(sorted(name for name, names in parent.sets.items() if set(names) - BLOCKED))
+        raise ToolError(
+            f"none of the toolsets {', '.join(wanted)} is there for a child: nothing was begun. There are: {there}"
+        )
+    return tools, sets

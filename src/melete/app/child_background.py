@@ -1,0 +1,197 @@
+"""Children in the background: on record before they begin, reported by a message, taken up again after a restart."""
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from melete.agent.run import new_run_id
+from melete.app.child import Order, drive, open_child
+from melete.app.text_file import replacing
+from melete.app.wire import Melete
+from melete.core.delegation import Outcome, Rules, Task
+from melete.core.errors import MeleteError
+from melete.core.message import Taint
+from melete.core.session import SessionRef
+from melete.security.taint import UNTRUSTED
+
+if TYPE_CHECKING:
+    from melete.app.children import Children, Row
+
+log = logging.getLogger("melete.delegation")
+FOLDER = "children"
+LAST = 30.0
+"""Seconds that the children have to be stored when the session is closed."""
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """A child in the background, as it stands on the disk."""
+
+    parent: str
+    child: str
+    owner: str = ""
+    call: str = ""
+    task: Task
+    taint: Taint = "none"
+
+
+class Behind:
+    """The background children of one conversation."""
+
+    def __init__(self, children: "Children") -> None:
+        self._children = children
+        self._app = children.app
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._goals: dict[str, str] = {}
+        self._gate = asyncio.Semaphore(children.rules.most)
+        self._closing = False
+
+    def awaited(self) -> Sequence[str]:
+        """Those that have not reported yet, in words."""
+        return [f"child {child} ({goal})" for child, goal in self._goals.items()]
+
+    async def begin(self, call: str, order: Order) -> str:
+        """Begin one and return the id of its session, once it is on record. Raises what opening it raises."""
+        ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        task = self._app.group.create_task(self._run(order, call, ready))
+        child = await ready
+        self._tasks[child] = task
+        return child
+
+    async def go_on(self) -> None:
+        """Take up what an earlier process has left; one that cannot be taken up is reported so."""
+        for record in left_behind(self._app, self._children.of.ref.id):
+            order = self._again(record)
+            try:
+                await self.begin(record.call, order)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
+                await self._say(record.child, f"could not go on: {self._app.redact(str(error))}", taint="tool")
+
+    async def aclose(self) -> None:
+        """Stop all; their records stay."""
+        self._closing = True
+        for task in self._tasks.values():
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=LAST)
+
+    def _again(self, record: Record) -> Order:
+        of = self._children.of
+        rules: Rules = self._children.rules
+        return Order(
+            parent=of,
+            task=structs.replace(record.task, resume=record.child),
+            rules=structs.replace(rules, depth=rules.depth + 1),
+            share=of.budget(),
+            model=self._app.models.for_children() or of.model,
+            over=time.monotonic() + rules.timeout,
+            turn=new_run_id(),
+            taint=record.taint,
+        )
+
+    async def _run(self, order: Order, call: str, ready: "asyncio.Future[str]") -> None:
+        name = ""
+        try:
+            async with open_child(order) as child:
+                name = child.ref.id
+                self._note(child.ref, call, order)
+                self._goals[name] = " ".join((order.task.goal or name).split())[:80]
+                ready.set_result(name)
+                async with self._gate, self._children.watched(child, order, call=call, number=0) as row:
+                    await self._record(row, None)
+                    began = time.monotonic()
+                    status, error = await drive(child, order, within)
+                    if self._closing and status == "interrupted":
+                        return  # it goes on when the session is open again
+                    outcome = await self._children.outcome(child, status, error=error, seconds=time.monotonic() - began)
+                    await self._record(row, outcome)
+            await self._report(name, order, outcome)
+        except asyncio.CancelledError:
+            if not ready.done():
+                ready.cancel()
+            if not self._closing:
+                raise
+        except Exception as error:
+            if not ready.done():
+                ready.set_exception(error)
+                return
+            log.exception("a child in the background failed")
+            await self._say(name, f"failed: {self._app.redact(str(error))}", taint="tool")
+        finally:
+            self._goals.pop(name, None)
+            self._tasks.pop(name, None)
+            if self._children.of.work:
+                self._children.of.work.budget.release(order.share)
+
+    async def _record(self, row: "Row", outcome: Outcome | None) -> None:
+        """Note in the parent's log where a run of it goes on; else the message alone tells."""
+        work = self._children.of.work
+        if work is None:
+            return
+        fact = self._children.ended(row, outcome) if outcome else self._children.begun(row)
+        try:
+            await work.session.record(structs.replace(fact, background=True))
+        except MeleteError as error:
+            log.info("a child in the background is not noted in its parent's log: %s", error)
+
+    async def _report(self, child: str, order: Order, outcome: Outcome) -> None:
+        text = f"Your child in the background has ended (session {child}): {outcome.status}. Its result:\n"
+        text += msgspec.json.format(msgspec.json.encode(outcome.fields, enc_hook=str)).decode()
+        self._children.remember(order.task, outcome)
+        await self._say(child, text, taint=outcome.taint)
+
+    async def _say(self, child: str, text: str, *, taint: Taint) -> None:
+        """Put the message into the inbox; the record goes once it is there, and a second message of its id counts for nothing."""
+        of = self._children.of
+        said = await of.waking.tell(f"[{text}]", outside=taint in UNTRUSTED, id=f"child-{child}-{self._turn(child)}")
+        if said:
+            self._path(of.ref.id, child).unlink(missing_ok=True)
+            with_folder = self._path(of.ref.id, child).parent
+            if with_folder.is_dir() and not any(with_folder.iterdir()):
+                with_folder.rmdir()
+
+    def _turn(self, child: str) -> str:
+        """What tells one report of a child from its next one: when it was put on record."""
+        try:
+            return str(self._path(self._children.of.ref.id, child).stat().st_mtime_ns)
+        except OSError:
+            return new_run_id()
+
+    def _note(self, ref: SessionRef, call: str, order: Order) -> None:
+        """Put the child on record before it begins."""
+        parent = self._children.of.ref
+        path = self._path(parent.id, ref.id)
+        if self._app.ephemeral or path.exists():
+            return
+        record = Record(
+            parent=parent.id, child=ref.id, owner=parent.owner, call=call, task=order.task, taint=order.taint
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            os.write(file, msgspec.json.encode(record))
+
+    def _path(self, parent: str, child: str) -> Path:
+        return self._app.loaded.home.state / FOLDER / parent / f"{child}.json"
+
+
+async def within(seconds: float, work: Awaitable[Any]) -> Any:
+    """Await `work` at most `seconds`; raises TimeoutError."""
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+def left_behind(app: Melete, parent: str = "") -> list[Record]:
+    """The children in the background that have not reported, of one session or of all; a record that is none is left out."""
+    found: list[Record] = []
+    for path in sorted((app.loaded.home.state / FOLDER).glob(f"{parent or '*'}/*.json")):
+        try:
+            found.append(msgspec.json.decode(path.read_bytes(), type=Record))
+        except (OSError, msgspec.DecodeError) as error:
+            log.warning("the record %s of a child cannot be read: %s", path.name, error)
+    return found

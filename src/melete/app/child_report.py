@@ -1,0 +1,221 @@
+"""What a child brings back: its entry in the result, made from its log alone, so that one can be made of a dead child too."""
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any, cast
+
+import msgspec
+from msgspec import Struct, structs
+
+from melete.agent import results
+from melete.app.wire import Melete
+from melete.core.delegation import DELEGATE, Outcome, Status, Trace
+from melete.core.errors import StoreError
+from melete.core.event import Delegated, Fact, Reply, RunEnded, RunStarted, Spent, Stop, ToolEnded, ToolStarted
+from melete.core.message import Taint, ToolCall, ToolResult, Usage
+from melete.core.session import Session, SessionRef
+from melete.core.transcript import Transcript
+from melete.security.taint import UNTRUSTED, worst
+
+log = logging.getLogger("melete.delegation")
+TRACED = 40
+"""Calls of a child that its entry lists, the last ones."""
+WRITES = frozenset({"write_file", "patch"})
+KILLED = "the program that ran it was stopped; what it had done is kept"
+WHY: dict[str, str] = {
+    Stop.OUT_OF_STEPS: "all its steps were used (delegation.max_iterations)",
+    Stop.OUT_OF_BUDGET: "its share of the budget or of the time was used up",
+    Stop.CONTEXT_FULL: "its context window was full",
+    Stop.LOOPING: "it was going round in circles",
+    Stop.CANCELLED: "it was stopped",
+}
+
+
+class End(Struct, frozen=True, kw_only=True):
+    """How a child ended, as its parent knows it; `asked` is the parent's session, which keeps what is too long."""
+
+    asked: SessionRef
+    status: Status = "completed"
+    error: str = ""
+    seconds: float = 0.0
+    most: int = 24_000
+
+
+def status_of(ended: RunEnded) -> Status:
+    """The status of a child whose run ended so."""
+    if ended.stop == Stop.DONE:
+        return "completed"
+    return "interrupted" if ended.stop == Stop.CANCELLED else "failed"
+
+
+def error_of(ended: RunEnded) -> str:
+    """Why such a run is no success; empty where it is one."""
+    return "" if ended.stop == Stop.DONE else ended.error or WHY.get(ended.stop, ended.stop)
+
+
+def last_run(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts of a session's last run."""
+    run = next((fact.run for fact in reversed(facts) if isinstance(fact, RunStarted)), None)
+    return [] if run is None else [fact for fact in facts if fact.run == run]
+
+
+async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
+    """What the child in this session brings back, whether its run has an end or not."""
+    facts = last_run(await app.store.facts(ref))
+    state = Transcript(facts)
+    bills = [fact for fact in facts if isinstance(fact, Spent)]
+    usage = sum((bill.usage for bill in bills), Usage())
+    known = [bill.usd for bill in bills if bill.usd is not None]
+    ended = state.ended
+    text = (ended.text if ended else "") or state.answer or _last_words(facts)
+    model = next(
+        (fact.model for fact in reversed(facts) if isinstance(fact, Reply)), state.run.model if state.run else ""
+    )
+    fields: dict[str, Any] = {
+        "status": end.status,
+        "summary": await _capped(app, ref, end, app.redact(text)) or None,
+        "session": ref.id,
+        "api_calls": sum(isinstance(fact, Reply) for fact in facts),
+        "duration_seconds": round(end.seconds, 2),
+        "model": model,
+        "exit_reason": ended.stop if ended and end.status != "timeout" else end.status,
+        "tokens": {"input": usage.total - usage.output, "output": usage.output},
+    }
+    optional = {
+        "cost_usd": round(sum(known), 6) if known else None,
+        "tool_trace": [msgspec.to_builtins(one) for one in traced(facts)[-TRACED:]],
+        "files_changed": changed(facts),
+        "error": app.redact(end.error),
+        "next": ""
+        if end.status == "completed"
+        else "what it finished stands; go on with resume=session, or do the rest yourself",
+    }
+    fields |= {name: value for name, value in optional.items() if value}
+    heard = [fact.result for fact in facts if isinstance(fact, ToolEnded) and fact.result.taint in UNTRUSTED]
+    taint: Taint = worst([one.taint for one in heard]) if heard else "tool"
+    source = ", ".join(dict.fromkeys(one.name for one in heard))
+    return Outcome(status=end.status, session=ref.id, fields=fields, taint=taint, source=source)
+
+
+def failed(status: Status, error: str) -> Outcome:
+    """The outcome of a child that never began."""
+    fields = {"status": status, "summary": None, "api_calls": 0, "duration_seconds": 0.0, "error": error}
+    return Outcome(status=status, session="", fields=fields)
+
+
+def traced(facts: Sequence[Fact]) -> list[Trace]:
+    """The finished calls of a run, calls inside calls left out."""
+    sizes = {f.call.id: len(f.call.arguments.encode()) for f in facts if isinstance(f, ToolStarted)}
+    return [
+        Trace(
+            tool=fact.result.name,
+            args_bytes=sizes.get(fact.result.call, 0),
+            result_bytes=len(fact.result.content.encode()),
+            status=fact.outcome,
+        )
+        for fact in facts
+        if isinstance(fact, ToolEnded) and "/" not in fact.result.call
+    ]
+
+
+def changed(facts: Sequence[Fact]) -> list[str]:
+    """The paths that the file tools have written in a run, in order."""
+    paths: dict[str, str] = {}
+    for fact in facts:
+        if isinstance(fact, ToolStarted) and fact.call.name in WRITES:
+            paths[fact.call.id] = str(_decoded(fact.call).get("path", ""))
+    done = {fact.result.call for fact in facts if isinstance(fact, ToolEnded) and fact.outcome == "ok"}
+    return [*dict.fromkeys(path for call, path in paths.items() if path and call in done)]
+
+
+def reached(facts: Sequence[Fact]) -> bool:
+    """Whether the child's model has ever answered."""
+    return any(isinstance(fact, Reply) for fact in facts)
+
+
+async def diagnose(app: Melete, ref: SessionRef, about: str) -> str:
+    """Write down what is known of a child that never reached its model; the file's path, empty where it cannot be written."""
+    facts = last_run(await app.store.facts(ref))
+    if reached(facts) or app.ephemeral:
+        return ""
+    now = app.clock.now()
+    path = app.loaded.home.logs / f"subagent-timeout-{ref.id}-{now:%Y%m%dT%H%M%S}.log"
+    rows = [f"{fact.at:%H:%M:%S} {app.redact(msgspec.json.encode(fact).decode())}" for fact in facts]
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("\n".join([app.redact(about), *rows, ""]), encoding="utf-8")
+    except OSError as error:
+        log.warning("what is known of the child %s could not be written: %s", ref.id, error)
+        return ""
+    return str(path)
+
+
+async def settle_calls(app: Melete, session: Session) -> int:
+    """Give the delegations that a kill cut off what their children had; returns how many there were.
+
+    A child that had ended is not run again: its entry stands in the parent's log. One that had not is reported with what it
+    had, and can be resumed.
+    """
+    calls = [call for call in session.transcript.open_calls if call.name == DELEGATE]
+    if not calls:
+        return 0
+    facts = await app.store.facts(session.ref)
+    settled = 0
+    for call in calls:
+        begun = {fact.task: fact for fact in facts if isinstance(fact, Delegated) and fact.call == call.id}
+        if not begun or any(fact.background for fact in begun.values()):
+            continue
+        await session.record(await _settled(app, session.ref, call, begun), durable=True)
+        settled += 1
+    return settled
+
+
+async def _settled(app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated]) -> ToolEnded:
+    asked = _decoded(call).get("tasks") or [None]
+    rows: list[dict[str, Any]] = []
+    taints: list[str] = []
+    for number in range(max(len(asked), max(begun) + 1)):
+        fact = begun.get(number)
+        if fact is not None and fact.entry:
+            rows.append({"task_index": number, **msgspec.json.decode(fact.entry)})
+            taints += [fact.taint]
+            continue
+        outcome = failed("interrupted", "it had not begun when the program was stopped")
+        if fact is not None:
+            ref = structs.replace(parent, id=fact.child)
+            try:
+                outcome = await outcome_of(app, ref, End(asked=parent, status="interrupted", error=KILLED))
+            except StoreError as error:
+                outcome = failed("interrupted", f"{KILLED}; its log cannot be read: {error}")
+        taints.append(outcome.taint)
+        rows.append({"task_index": number, **outcome.fields})
+    note = "the program was stopped in the middle of this call: what had ended is here, and was not run again"
+    content = results.encode({"results": rows, "note": note})
+    taint: Taint = worst(taints)
+    result = ToolResult(call=call.id, name=call.name, content=content, taint=taint)
+    return ToolEnded(result=result, outcome="cancelled")
+
+
+def _decoded(call: ToolCall) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _last_words(facts: Sequence[Fact]) -> str:
+    """What the child said last, where its run did not get to an answer."""
+    replies = [fact.message.text for fact in facts if isinstance(fact, Reply) and fact.message.text.strip()]
+    return replies[-1] if replies else ""
+
+
+async def _capped(app: Melete, ref: SessionRef, end: End, text: str) -> str:
+    """The text within its limit; all of a longer one is in a file of the parent's."""
+    if len(text) <= end.most:
+        return text
+    path = await app.store.spill(end.asked, f"report-{ref.id}-{int(time.time())}.txt", text)
+    room = end.most - 200
+    gap = f"…[{len(text) - room} characters left out; the whole report is in {path}]"
+    return f"{text[: room * 3 // 4]}\n{gap}\n{text[-(room // 4) :]}"
