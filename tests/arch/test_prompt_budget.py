@@ -9,7 +9,7 @@ from melete.app.context_report import Cost, report
 from melete.testing import Say, ScriptedModel
 from tests.talking import talk
 
-LIMIT, LISTED = 10_900, 6_000
+LIMIT, LISTED = 12_200, 6_000
 TOOLS = [
     "terminal", "process", "read_file", "write_file", "patch", "search_files", "todo", "clarify", "session_search",
     "skills_list", "skill_search", "skill_view", "skill_manage", "memory", "execute_code", "delegate_task",

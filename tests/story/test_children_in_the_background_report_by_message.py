@@ -1,0 +1,68 @@
+"""Children in the background: the parent goes on, their result comes as a message, and a restart loses none."""
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from melete.core.event import Said
+from melete.testing import ScriptedModel
+from tests.delegating import PARENT, Family, delegate
+from tests.talking import Talk, talk
+
+QUIET: dict[str, Any] = {"skills.enabled": False}
+
+
+def reports(facts: list[Said]) -> list[str]:
+    return [fact.message.text for fact in facts if "Your child in the background" in fact.message.text]
+
+
+async def reported(here: Talk) -> None:
+    """Wait until no child is at work any more."""
+    children, until = here.conversation.children, time.monotonic() + 20
+    while children and children.awaited() and time.monotonic() < until:  # noqa: ASYNC110 - nobody says it
+        await asyncio.sleep(0.02)
+
+
+def test_a_run_that_waits_hears_of_it(tmp_path: Path) -> None:
+    these = Family(
+        {PARENT: [delegate("later", background=True), "begun", "heard"], "later": ["came late"]}, slow={"later": 0.5}
+    )
+
+    async def main() -> tuple[str, list[str]]:
+        with ScriptedModel(these) as model:
+            async with talk(model, tmp_path / "work", settings=QUIET, waits=True) as here:
+                ended = await here.say(PARENT)
+                assert not [*(here.app.loaded.home.state / "children").rglob("*.json")]
+                return ended.text, reports(await here.facts(Said))
+
+    text, said = asyncio.run(main())
+    assert text == "heard"
+    assert len(said) == 1
+    assert "came late" in said[0]
+    assert "completed" in said[0]
+
+
+def test_one_that_was_cut_off_goes_on_when_the_session_is_open_again(tmp_path: Path) -> None:
+    these = Family(
+        {PARENT: [delegate("later", background=True), "begun", "heard"], "later": ["came late", "came late"]}
+    )
+    these.slow = {"later": 3.0}
+
+    async def main() -> list[str]:
+        with ScriptedModel(these) as model:
+            async with talk(model, tmp_path / "work", settings=QUIET) as here:
+                await here.say(PARENT)
+                session = here.conversation.ref.id
+                assert here.conversation.works_in_background
+            these.slow = {}
+            async with talk(model, tmp_path / "work", settings=QUIET, session=session, waits=True) as here:
+                assert [*(here.app.loaded.home.state / "children").rglob("*.json")]
+                await reported(here)
+                await here.go_on()
+                assert not [*(here.app.loaded.home.state / "children").rglob("*.json")]
+                return reports(await here.facts(Said))
+
+    said = asyncio.run(main())
+    assert len(said) == 1
+    assert "came late" in said[0]
