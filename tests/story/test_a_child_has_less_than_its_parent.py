@@ -133,7 +133,7 @@ def test_an_orchestrator_delegates_and_its_children_do_not(tmp_path: Path) -> No
 
 
 def test_money_and_tokens_of_a_child_are_a_share_of_the_parents(tmp_path: Path) -> None:
-    big = Usage(input=3_000, output=50)
+    big = Usage(input=9_000, output=50)
     these = Family(
         {
             PARENT: [delegate("spend"), "all told"],

@@ -73,7 +73,7 @@ import asyncio, sys
 from melete import Options, load, open_conversation, open_melete, user
 
 async def main():
-    async with open_melete(load({"budget.day.tokens": "8500", "skills.enabled": False})) as app:
+    async with open_melete(load({"budget.day.tokens": "9000", "skills.enabled": False})) as app:
         async with open_conversation(app, Options(cwd=sys.argv[1])) as conversation:
             ended = await conversation.run(user("Go."))
             print(ended.stop, ended.error)
@@ -92,13 +92,13 @@ def test_the_tokens_of_a_day_are_shared_by_all_processes(tmp_path: Path) -> None
                 env=environ(model), capture_output=True, text=True, check=True, timeout=60,
             ).stdout  # fmt: skip
 
-        first = run(tmp_path, model, {"budget.day.tokens": "8500"})
+        first = run(tmp_path, model, {"budget.day.tokens": "9000"})
         second = elsewhere()
         third = elsewhere()
-        fourth = run(tmp_path, model, {"budget.day.tokens": "8500"})
+        fourth = run(tmp_path, model, {"budget.day.tokens": "9000"})
     assert first.stop == "done"
     assert second == "done None\n"
-    assert third.startswith("out_of_budget the day's budget of 8500 tokens does not allow this: 4200 spent")
+    assert third.startswith("out_of_budget the day's budget of 9000 tokens does not allow this: 4200 spent")
     assert fourth.stop == "out_of_budget"
     assert len(model.requests) == 2
 

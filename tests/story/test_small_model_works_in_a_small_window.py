@@ -113,11 +113,11 @@ def test_a_session_keeps_its_frame_when_the_window_changes(tmp_path: Path) -> No
         wide = asyncio.run(one(model))
         assert asyncio.run(one(model, variables=SMALL, latest=True)) == wide
     assert len(small[0].tools) == 5
-    assert len(wide[0].tools) == 16
+    assert len(wide[0].tools) == 17
 
 
 def test_the_profile_can_be_chosen(tmp_path: Path) -> None:
-    for profile, count in (("full", 16), ("small", 5)):
+    for profile, count in (("full", 17), ("small", 5)):
         with ScriptedModel([Call("terminal", {"command": "true"}), "Done."]) as model:
             _, facts = play(tmp_path, model, settings={"agent.profile": profile})
         (frame,) = [fact for fact in facts if isinstance(fact, Framed)]

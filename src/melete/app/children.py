@@ -90,7 +90,6 @@ class Children:
         """Belong to this conversation, and go on with what an earlier process has left in the background."""
         self.of = conversation
         conversation.children = self
-        self.app.listeners.append(self._heard)
         if not self.app.ephemeral and (self.app.loaded.home.state / "children" / conversation.ref.id).is_dir():
             await self.behind.go_on()
 
@@ -112,8 +111,6 @@ class Children:
 
     async def aclose(self) -> None:
         """Stop what works in the background; it is stored, and goes on when the session is open again."""
-        if self._heard in self.app.listeners:
-            self.app.listeners.remove(self._heard)
         if self._behind:
             await self._behind.aclose()
 
@@ -193,6 +190,8 @@ class Children:
             depth=order.rules.depth,
             model=child.model.name,
         )
+        if not self._rows:
+            self.app.listeners.append(self._heard)
         row = self._rows[child.ref.id] = Row(now=now, call=call)
         self._tell(row)
         beat = self.app.group.create_task(self._beat(row))
@@ -201,6 +200,8 @@ class Children:
         finally:
             beat.cancel()
             self._rows.pop(child.ref.id, None)
+            if not self._rows:
+                self.app.listeners.remove(self._heard)
 
     async def outcome(self, child: "Child", status: Status, *, error: str, seconds: float) -> Outcome:
         """What the child brings back, with the files that its parent has to read again."""

@@ -44,7 +44,7 @@ SMALL_WINDOW = 16_384
 """Tokens up to which a window is small."""
 SMALL_LIST = 600
 """Bytes that `tool_search` may take in a small window."""
-SAVED = 6_000
+SAVED = 8_000
 """Bytes of schemas that must be saved before `tool_search` is worth its own, in a small window."""
 OWN = 1_000
 """Bytes that a person's own tools may take in a small window without being deferred."""
