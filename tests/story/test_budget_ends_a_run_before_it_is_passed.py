@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from melete.app.service import exit_code
+from melete.app.opening import exit_code
 from melete.core.event import RunEnded
 from melete.core.message import Usage
 from melete.testing import Call, Fault, Say, ScriptedModel

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from melete.app.service import exit_code
+from melete.app.opening import exit_code
 from melete.core.event import ToolEnded
 from melete.testing import Call, Say, ScriptedModel
 from tests.talking import talk

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from melete.app.clock import SystemClock
+from melete.app.opening import exit_code
 from melete.app.reaching import inbox_message
-from melete.app.service import exit_code
 from melete.core.event import (
     CancelAsked,
     Event,

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from melete.app.service import exit_code
+from melete.app.opening import exit_code
 from melete.core.event import Compacted, Notice, Retried
 from melete.core.message import Usage
 from melete.testing import Call, Fault, Say, ScriptedModel

@@ -13,6 +13,7 @@ from melete.agent.checksum import Checksum
 from melete.agent.compact import Compactor
 from melete.agent.dispatch import Door
 from melete.agent.loopwatch import LoopWatch
+from melete.core.claim import Checked
 from melete.core.event import Notice, Reply, Retried, Spent, Stop
 from melete.core.message import Message, Origin, Usage, user
 from melete.core.model import MalformedReplyError, ModelClient, ModelRequest
@@ -22,7 +23,11 @@ from melete.core.transcript import ASIDE
 
 RUNTIME = Origin(kind="runtime")
 TIME_IS_UP = "The time for this run is used up."
+NOT_BORNE_OUT = "[Note from the runtime] The calls of this run do not bear out what you say"
+MEND = "Do it now, or answer again and say only what is so."
 WRONG_FORM = "[Note from the runtime] This answer does not have the form that was asked for"
+SHOWN = 100
+"""Characters of a claim in a remark."""
 SLOW, ALL_OF_IT, LONG = 5.0, 0.98, 600
 """Seconds, share of the time before the first token, and characters: an answer beyond all three was held back on its way."""
 
@@ -66,6 +71,10 @@ class Agent:
     """How seconds are waited for."""
     awaited: Callable[[], Sequence[str]] = tuple
     """What runs in the background and is still to be heard of by this run, in words."""
+    verify: Callable[[str], Awaitable[Sequence[Checked]]] | None = None
+    """What finds the claims of an answer and what the run's calls say of them; None where nobody wants to know."""
+    doubts: int = 0
+    """How often in this run an answer whose claims are not borne out is still sent back."""
     told_at_once: bool = False
     told_too_long: bool = False
 
@@ -205,6 +214,21 @@ class Agent:
         )
         return True
 
+    async def doubt(self, reply: Reply, session: Session, *, last: bool = False) -> bool:
+        """Remark on claims of an answer that the run's calls do not bear out, or send it back; False when it stands."""
+        text = reply.message.text
+        found = await self.verify(text) if self.verify and text.strip() else ()
+        lines = [_doubted(one) for one in found if one.verdict != "verified"]
+        if not lines:
+            return False
+        if self.doubts and not last:
+            self.doubts -= 1
+            told = "; ".join(lines)
+            await session.append(user(f"{NOT_BORNE_OUT}: {self.redact(told)}. {MEND}", by=RUNTIME))
+            return True
+        await session.record(*(Notice(text=self.redact(line), level="warning", about="claims") for line in lines))
+        return False
+
     def refusal(self, reply: Reply, *, calls_off: bool) -> str:
         """Why the calls of a reply must not run, or nothing."""
         if calls_off:
@@ -214,3 +238,10 @@ class Agent:
         if reply.stop == "content_filter":
             return "Not run: the provider's content filter cut the reply off, so the call may be incomplete."
         return ""
+
+
+def _doubted(one: Checked) -> str:
+    """A claim that is not verified, and why."""
+    state = "not true" if one.verdict == "false" else "not verified"
+    words = one.claim if len(one.claim) <= SHOWN else f"{one.claim[: SHOWN - 1]}…"
+    return f"{state}: “{words}”: {one.why}"

@@ -38,9 +38,11 @@ async def converse(agent: Agent, session: Session, mail: Mail, emit: Emit) -> st
         reply = await ask(agent, session, emit, calls_off=bool(last))
         await act(agent, session, reply, calls_off=bool(last))
         if last:
+            await agent.doubt(reply, session, last=True)
             return last
         mail.resting = not reply.message.calls
-        over = mail.resting and not mail.waiting(session) and not await agent.send_back(reply, session)
+        over = mail.resting and not mail.waiting(session)
+        over = over and not await agent.send_back(reply, session) and not await agent.doubt(reply, session)
         if over and not await something_comes(agent, session, mail):
             return Stop.DONE
     return Stop.OUT_OF_STEPS

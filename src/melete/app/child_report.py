@@ -9,11 +9,13 @@ import msgspec
 from msgspec import Struct, structs
 
 from melete.agent import results
+from melete.app.verifying import checked, last_run
 from melete.app.wire import Melete
 from melete.core.delegation import DELEGATE, Outcome, Status, Trace
 from melete.core.errors import StoreError
-from melete.core.event import Delegated, Fact, Reply, RunEnded, RunStarted, Spent, Stop, ToolEnded, ToolStarted
+from melete.core.event import Delegated, Fact, Reply, RunEnded, Spent, Stop, ToolEnded, ToolStarted
 from melete.core.message import Taint, ToolCall, ToolResult, Usage
+from melete.core.ports import Environment
 from melete.core.session import Session, SessionRef
 from melete.core.transcript import Transcript
 from melete.security.taint import UNTRUSTED, worst
@@ -33,13 +35,17 @@ WHY: dict[str, str] = {
 
 
 class End(Struct, frozen=True, kw_only=True):
-    """How a child ended, as its parent knows it; `asked` is the parent's session, which keeps what is too long."""
+    """How a child ended, as its parent knows it.
+
+    `asked` is the parent's session, which keeps what is too long, and `env` where the files that the child names can be looked at.
+    """
 
     asked: SessionRef
     status: Status = "completed"
     error: str = ""
     seconds: float = 0.0
     most: int = 24_000
+    env: Environment | None = None
 
 
 def status_of(ended: RunEnded) -> Status:
@@ -52,12 +58,6 @@ def status_of(ended: RunEnded) -> Status:
 def error_of(ended: RunEnded) -> str:
     """Why such a run is no success; empty where it is one."""
     return "" if ended.stop == Stop.DONE else ended.error or WHY.get(ended.stop, ended.stop)
-
-
-def last_run(facts: Sequence[Fact]) -> list[Fact]:
-    """The facts of a session's last run."""
-    run = next((fact.run for fact in reversed(facts) if isinstance(fact, RunStarted)), None)
-    return [] if run is None else [fact for fact in facts if fact.run == run]
 
 
 async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
@@ -86,6 +86,7 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
         "cost_usd": round(sum(known), 6) if known else None,
         "tool_trace": [msgspec.to_builtins(one) for one in traced(facts)[-TRACED:]],
         "files_changed": changed(facts),
+        "checked": await checked(app, ref, end.env, facts, text),
         "error": app.redact(end.error),
         "next": ""
         if end.status == "completed"
@@ -151,7 +152,7 @@ async def diagnose(app: Melete, ref: SessionRef, about: str) -> str:
     return str(path)
 
 
-async def settle_calls(app: Melete, session: Session) -> int:
+async def settle_calls(app: Melete, session: Session, env: Environment | None = None) -> int:
     """Give the delegations that a kill cut off what their children had; returns how many there were.
 
     A child that had ended is not run again: its entry stands in the parent's log. One that had not is reported with what it
@@ -166,12 +167,14 @@ async def settle_calls(app: Melete, session: Session) -> int:
         begun = {fact.task: fact for fact in facts if isinstance(fact, Delegated) and fact.call == call.id}
         if not begun or any(fact.background for fact in begun.values()):
             continue
-        await session.record(await _settled(app, session.ref, call, begun), durable=True)
+        await session.record(await _settled(app, session.ref, call, begun, env), durable=True)
         settled += 1
     return settled
 
 
-async def _settled(app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated]) -> ToolEnded:
+async def _settled(
+    app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated], env: Environment | None
+) -> ToolEnded:
     asked = _decoded(call).get("tasks") or [None]
     rows: list[dict[str, Any]] = []
     taints: list[str] = []
@@ -185,7 +188,7 @@ async def _settled(app: Melete, parent: SessionRef, call: ToolCall, begun: dict[
         if fact is not None:
             ref = structs.replace(parent, id=fact.child)
             try:
-                outcome = await outcome_of(app, ref, End(asked=parent, status="interrupted", error=KILLED))
+                outcome = await outcome_of(app, ref, End(asked=parent, status="interrupted", error=KILLED, env=env))
             except StoreError as error:
                 outcome = failed("interrupted", f"{KILLED}; its log cannot be read: {error}")
         taints.append(outcome.taint)

@@ -40,7 +40,7 @@ _end: "Lazy[Callable[..., child_report.End]]" = Lazy("melete.app.child_report:En
 _outcome_of: "Lazy[Callable[..., Awaitable[Outcome]]]" = Lazy("melete.app.child_report:outcome_of")
 _failed: "Lazy[Callable[[Status, str], Outcome]]" = Lazy("melete.app.child_report:failed")
 _diagnose: "Lazy[Callable[..., Awaitable[str]]]" = Lazy("melete.app.child_report:diagnose")
-_settle: "Lazy[Callable[[Melete, Session], Awaitable[int]]]" = Lazy("melete.app.child_report:settle_calls")
+_settle: "Lazy[Callable[..., Awaitable[int]]]" = Lazy("melete.app.child_report:settle_calls")
 _behind: "Lazy[Callable[[Children], child_background.Behind]]" = Lazy("melete.app.child_background:Behind")
 _stale: "Lazy[Callable[[Conversation], Awaitable[list[str]]]]" = Lazy("melete.app.child:stale")
 _taint: "Lazy[Callable[[Session], Taint]]" = Lazy("melete.app.child:taint_of")
@@ -107,7 +107,7 @@ class Children:
     async def settle(self, session: Session) -> None:
         """Give delegations that a kill cut off what their children had."""
         if session.transcript.open_calls:
-            await _settle.load()(self.app, session)
+            await _settle.load()(self.app, session, self.of.env)
 
     async def aclose(self) -> None:
         """Stop what works in the background; it is stored, and goes on when the session is open again."""
@@ -206,7 +206,7 @@ class Children:
     async def outcome(self, child: "Child", status: Status, *, error: str, seconds: float) -> Outcome:
         """What the child brings back, with the files that its parent has to read again."""
         most = min(self.given.max_summary_chars, 90_000 // max(1, self._rules.most))
-        end = _end.load()(asked=self.of.ref, status=status, error=error, seconds=seconds, most=most)
+        end = _end.load()(asked=self.of.ref, status=status, error=error, seconds=seconds, most=most, env=child.env)
         outcome = await _outcome_of.load()(self.app, child.ref, end)
         if status in ("timeout", "error", "failed"):
             about = f"child {child.ref.id}: {status}: {error}\nmodel {child.model.name} ({child.model.provider})"

@@ -4,7 +4,7 @@ import logging
 import stat
 from collections.abc import Mapping, Sequence
 
-from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers
+from melete.agent.prompt import CONTEXT_FILES, ContextFile, Layers, says_folder
 from melete.app.toolsets import BYTES_PER_TOKEN, Toolbox, is_small, toolbox
 from melete.app.wire import Melete
 from melete.core.delegation import SUBAGENT
@@ -51,6 +51,15 @@ async def layers(
         small=small,
         room=int(CONTEXT_SHARE * window * BYTES_PER_TOKEN) if small and window else None,
     )
+
+
+def why_new(stored: Framed | None, made: Layers) -> str:
+    """Why a frame is made, in place of the stored one."""
+    if stored is None:
+        return "start"
+    if stored.place != made.place:
+        return "another environment"
+    return "other instructions" if says_folder(stored.system, made.cwd) else "another folder"
 
 
 def note_of(env: Environment) -> str:

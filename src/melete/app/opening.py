@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from melete.app.answers import AnswerSchema
 from melete.core.errors import UsageError
-from melete.core.event import RunStarted
+from melete.core.event import RunEnded, RunStarted, Stop
 from melete.core.session import SessionRef
 
 N = TypeVar("N", int, float)
@@ -106,3 +106,12 @@ def _schema(text: str) -> AnswerSchema | None:
     except (UsageError, msgspec.DecodeError) as error:
         log.warning("the form of an answer that is stored cannot be used: %s", error)
         return None
+
+
+def exit_code(ended: RunEnded) -> int:
+    """The status of a command whose run ended so: 0 answered, 1 failed, 3 a limit, 130 cancelled."""
+    if ended.stop == Stop.DONE:
+        return 0
+    if ended.stop == Stop.CANCELLED:
+        return 130
+    return 3 if ended.stop in Stop.LIMITS else 1

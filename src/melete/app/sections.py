@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from melete.app import sizes
-from melete.app.sections_delegation import DelegationSettings
+from melete.app.sections_delegation import DelegationSettings, VerifySettings
 from melete.core.places import (
     ApptainerOptions,
     DaytonaOptions,
@@ -466,6 +466,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     memory: MemorySettings = MemorySettings()
     learning: LearningSettings = LearningSettings()
     delegation: DelegationSettings = DelegationSettings()
+    verify: VerifySettings = VerifySettings()
     web: WebSettings = WebSettings()
     server: ServerSettings = ServerSettings()
     cron: CronSettings = CronSettings()

@@ -7,6 +7,15 @@ from msgspec import Meta, Struct
 Count = Annotated[int, Meta(ge=1)]
 
 
+class VerifySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of an answer that claims what no call of its run has done."""
+
+    claims: Annotated[
+        Literal["off", "mark", "check"],
+        Meta(description="off: nothing; mark: a remark beside the answer; check: the model is asked once more first."),
+    ] = "mark"
+
+
 class DelegationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Children that an agent hands parts of its work to."""
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,7 @@ from melete.agent.cachewatch import LIVES, CacheWatch
 from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
-from melete.agent.prompt import Layers, build, says_folder
+from melete.agent.prompt import build, says_folder
 from melete.agent.run import Beside, Run, Start
 from melete.agent.smart import Smart
 from melete.agent.title import entitle
@@ -26,7 +26,7 @@ from melete.app.as_of import pinned
 from melete.app.background import IN_A_ROW, Waking, open_processes, sweep
 from melete.app.checkpoints import checkpoint_guards
 from melete.app.compacting import Compacting
-from melete.app.frame import layers, note_of, tools_of
+from melete.app.frame import layers, note_of, tools_of, why_new
 from melete.app.grants import GrantFile
 from melete.app.logs import log_session
 from melete.app.memory import Memories
@@ -40,8 +40,9 @@ from melete.app.skills import Skills
 from melete.app.toolsets import Toolbox, open_tools
 from melete.app.vendors import vendors
 from melete.app.wire import Melete
+from melete.core.claim import Checked
 from melete.core.errors import ConfigError, SessionNotFoundError
-from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, RunEnded, Stop
+from melete.core.event import EPOCH, Fact, Framed, Notice, Opened, RunEnded
 from melete.core.message import Image, Message
 from melete.core.model import ModelClient
 from melete.core.plugin import Lazy
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from melete.app.children import Children
 
 _children: "Lazy[Callable[..., Children]]" = Lazy("melete.app.children:Children")
+_verify: "Lazy[Callable[..., Awaitable[Sequence[Checked]]]]" = Lazy("melete.app.verifying:verify")
 NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
 """A fact that is to be stored anew."""
 
@@ -289,7 +291,7 @@ class Conversation:
             extra = extra or stored.system[1]  # behind the identity
         kept = {"memory": await self._remembered(window), "skills": await self.skills.block()}
         made = await layers(self.app, self.env, surface=self.options.surface, extra=extra, window=window, kept=kept)
-        why = _why(stored, made)
+        why = why_new(stored, made)
         framed = Framed(system=build(made), tools=box.shown, model=name, wire=wire, why=why)
         return box, (structs.replace(framed, instructed=bool(extra), place=made.place),)
 
@@ -347,6 +349,8 @@ class Conversation:
             max_output=options.max_output or settings.model.max_output,
             answer_schema=options.answer.schema if options.answer else None,
             complaint=options.answer.complaint if options.answer else None,
+            verify=self._verify(start.id),
+            doubts=int(settings.verify.claims == "check"),
         )
         return Run(agent, session, desk, emit=self.hub.emit, start=start)
 
@@ -372,6 +376,12 @@ class Conversation:
     def _turn(self, start: Start) -> str:
         """Under which name the changes of a run can be taken back."""
         return start.id
+
+    def _verify(self, run: str) -> Callable[[str], Awaitable[Sequence[Checked]]] | None:
+        """What checks the claims of answers."""
+        if self.app.loaded.settings.verify.claims == "off":
+            return None
+        return lambda text: _verify.load()(self.app, self.ref, self.env, run, text)
 
     def _guard(self, desk: Desk, budget: RunBudget) -> ApprovalGuard:
         """What asks before risky calls, as the settings of the start say."""
@@ -479,21 +489,3 @@ def _model_of(app: Melete, opened: Opened | None, options: Options) -> ModelClie
             kept=error.kept,
             next=f"{error.next}; or name another model for this time with --model",
         ) from error
-
-
-def _why(stored: Framed | None, made: Layers) -> str:
-    """Why a frame is made, in place of the stored one."""
-    if stored is None:
-        return "start"
-    if stored.place != made.place:
-        return "another environment"
-    return "other instructions" if says_folder(stored.system, made.cwd) else "another folder"
-
-
-def exit_code(ended: RunEnded) -> int:
-    """The status of a command whose run ended so: 0 answered, 1 failed, 3 a limit, 130 cancelled."""
-    if ended.stop == Stop.DONE:
-        return 0
-    if ended.stop == Stop.CANCELLED:
-        return 130
-    return 3 if ended.stop in Stop.LIMITS else 1

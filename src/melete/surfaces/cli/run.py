@@ -12,8 +12,9 @@ import click
 import msgspec
 
 from melete.app.learning import leave_behind
+from melete.app.opening import exit_code
 from melete.app.prompts import prompt_message
-from melete.app.service import Conversation, exit_code, open_conversation
+from melete.app.service import Conversation, open_conversation
 from melete.app.settings import Loaded
 from melete.app.skills import PIPED
 from melete.core.errors import UsageError

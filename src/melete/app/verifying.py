@@ -1,0 +1,68 @@
+"""What a run has done, looked up when an answer claims something. Part of the composition root."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from melete.agent.claim_words import claims
+from melete.agent.claims import Done, check_answer, check_report, done
+from melete.app.wire import Melete
+from melete.core.claim import Checked
+from melete.core.errors import EnvironmentFailure, StoreError
+from melete.core.event import Delegated, Fact, RunStarted
+from melete.core.ports import Environment
+from melete.core.session import SessionRef
+
+DEEPEST = 4
+"""Levels of children that are looked at."""
+
+
+async def verify(app: Melete, ref: SessionRef, env: Environment, run: str, text: str) -> Sequence[Checked]:
+    """The claims of an answer of a run, bound to its calls; the log is read only where there are any."""
+    if not claims(text):
+        return ()
+    facts = [fact for fact in await app.store.facts(ref) if fact.run == run]
+    return await check_answer(text, await calls_of(app, ref.owner, facts), looking(env))
+
+
+async def checked(app: Melete, ref: SessionRef, env: Environment | None, facts: Sequence[Fact], text: str) -> list[Any]:
+    """What a child's report claims and names, as its parent is told of it."""
+    if app.loaded.settings.verify.claims == "off":
+        return []
+    found = await check_report(text, await calls_of(app, ref.owner, facts), looking(env))
+    rows = [structs.asdict(one) for one in found]
+    return [{name: app.redact(value) for name, value in row.items() if value} for row in rows]
+
+
+async def calls_of(app: Melete, owner: str, facts: Sequence[Fact], *, levels: int = DEEPEST) -> list[Done]:
+    """The finished calls of these facts, behind those of the children that they name."""
+    found: list[Done] = []
+    children = {fact.child: fact for fact in facts if isinstance(fact, Delegated)} if levels else {}
+    for child in children:
+        try:
+            theirs = await app.store.facts(await app.store.find(child, owner=owner))
+        except StoreError:
+            continue
+        found += await calls_of(app, owner, last_run(theirs), levels=levels - 1)
+    return [*found, *done(facts)]
+
+
+def looking(env: Environment | None) -> Callable[[str], Awaitable[bool | None]]:
+    """Whether a file is there, as the agent's own environment sees it."""
+
+    async def look(path: str) -> bool | None:
+        if env is None:
+            return None
+        try:
+            return await env.stat(path) is not None
+        except (OSError, ValueError, EnvironmentFailure):
+            return None
+
+    return look
+
+
+def last_run(facts: Sequence[Fact]) -> list[Fact]:
+    """The facts of a session's last run."""
+    run = next((fact.run for fact in reversed(facts) if isinstance(fact, RunStarted)), None)
+    return [] if run is None else [fact for fact in facts if fact.run == run]
