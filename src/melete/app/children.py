@@ -16,7 +16,7 @@ from melete.app.wire import Melete
 from melete.core.delegation import Outcome, Rules, Status, Task
 from melete.core.errors import MeleteError, StoreError
 from melete.core.event import ChildNow, Delegated, Fact, Reply, Spent, ToolEnded, ToolProgress, ToolStarted
-from melete.core.message import Taint
+from melete.core.message import Taint, Usage
 from melete.core.plugin import Lazy
 from melete.core.session import Session, SessionRef
 from melete.core.tool import ToolContext, ToolError
@@ -248,6 +248,7 @@ class Children:
             row,
             outcome.status,
             summary=str(fields.get("summary") or fields.get("error") or "")[:SHOWN],
+            usage=Usage(**fields.get("tokens", {})),
             steps=fields.get("api_calls", 0),
             seconds=fields.get("duration_seconds", 0.0),
             usd=fields.get("cost_usd"),

@@ -118,7 +118,8 @@ class Which(Struct, frozen=True, kw_only=True):
 
     `cwd` is the folder in which a session was begun, with all below it; `since` (included) and `until` (excluded) are times of
     messages in a search and of the last change in a listing; `chain` names a session whose whole chain of parents and forks is
-    meant, `without` one whose chain is not. With `alone` an empty owner means those of nobody else, and not all.
+    meant, `without` one whose chain is not. Sessions of the sources `apart` are left out. With `alone` an
+    empty owner means those of nobody else, and not all.
     """
 
     sources: tuple[str, ...] = ()
@@ -130,6 +131,7 @@ class Which(Struct, frozen=True, kw_only=True):
     chain: str = ""
     without: str = ""
     alone: bool = False
+    apart: tuple[str, ...] = ()
 
 
 class Query(Struct, frozen=True, kw_only=True):

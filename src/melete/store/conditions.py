@@ -28,6 +28,8 @@ def of_sessions(owner: str, which: Which, *, table: str = "") -> Conditions:
         found.need(f"{table}id = ?", which.session)
     if which.sources:
         found.need(f"{table}source IN ({marks(which.sources)})", *which.sources)
+    if which.apart:
+        found.need(f"{table}source NOT IN ({marks(which.apart)})", *which.apart)
     if which.cwd:
         folder = which.cwd.rstrip("/")
         below = f"{table}cwd >= ? AND {table}cwd < ?"

@@ -1,11 +1,14 @@
 """What a run does, on standard error while it goes on: finished calls a line each, what runs now on a line that is taken back."""
 
+import asyncio
 from collections.abc import Callable
 
 from melete.core.event import (
     Answered,
     Asked,
     CallDelta,
+    ChildNow,
+    Delegated,
     Event,
     Reply,
     Retried,
@@ -20,11 +23,14 @@ from melete.core.event import (
     ToolProgress,
     ToolStarted,
 )
+from melete.surfaces.cli.board import Board
 from melete.surfaces.cli.output import err, one_line, visible
 from melete.surfaces.cli.paint import Paint
-from melete.surfaces.cli.render import ended_line, notes, redacted, short_argument, tool_line
+from melete.surfaces.cli.render import child_line, ended_line, notes, redacted, short_argument, tool_line
 
 Write = Callable[[str], None]
+TICK = 1.0
+"""Seconds between two looks at the clocks of children."""
 
 
 class Progress:
@@ -42,7 +48,10 @@ class Progress:
         self._streaming = streaming
         self._out = write
         self._started: dict[str, ToolStarted] = {}
+        self._board = Board()
         self._status = ""
+        self._ticking: asyncio.TimerHandle | None = None
+        self._height = 0  # lines that are drawn and can be taken back
         self._open = ""  # the kind of text whose line is not ended yet
         self.asked_elsewhere = False
 
@@ -76,7 +85,7 @@ class Progress:
             self._out("\x1b[0m\n" if self._open == "thinking" and self._paint.colours else "\n")
             self._open = ""
         if self._status:
-            self._out("\r\x1b[K")
+            self._out(self._back())
             self._status = ""
 
     def _fact(self, event: Event) -> None:
@@ -88,7 +97,11 @@ class Progress:
                 self._notes(event)
             case RunEnded():
                 self._started.clear()
+                self._board.clear()
                 self.line(ended_line(event, self._paint))
+            case Delegated():
+                self.line(child_line(event, self._paint))
+                self._draw()
             case Steered():
                 self.line(self._paint("cyan", f"» {one_line(event.message.text)}"))
             case Said() if event.inbox and event.message.by and event.message.by.kind == "runtime":
@@ -113,6 +126,8 @@ class Progress:
 
     def _delta(self, event: TextDelta | ThinkingDelta | CallDelta | ToolProgress) -> None:
         match event:
+            case ToolProgress() if event.child:
+                self._child(event.child)
             case ToolProgress():
                 self._say(f"… {one_line(event.text)}")
             case CallDelta() if event.name:
@@ -142,5 +157,37 @@ class Progress:
     def _say(self, text: str) -> None:
         """Show what goes on now on a line that the next one replaces; only where a terminal can take a line back."""
         if self._paint.redraws and not self._open:
-            self._status = self._paint.fit(self._redact(text), taken=1)
-            self._out(f"\r\x1b[K{self._paint('dim', self._status)}")
+            back, self._status = self._back(), self._paint.fit(self._redact(text), taken=1)
+            lines = [self._status, *self._board.lines(self._paint)]
+            self._height = len(lines)
+            self._out(back + "\n".join(self._paint("dim", line) for line in lines))
+
+    def _back(self) -> str:
+        """What takes back the lines that are drawn."""
+        up = f"\x1b[{self._height - 1}A" if self._height > 1 else ""
+        self._height = 0
+        return f"\r{up}\x1b[J" if up else "\r\x1b[K"
+
+    def _child(self, now: ChildNow) -> None:
+        """Show how far a child is; one below a child of this session leaves a line at its end as well."""
+        ended = self._board.put(now)
+        if ended and now.depth > 1:
+            self.line(child_line(now, self._paint))
+        self._draw()
+        if self._ticking is None and self._paint.redraws:
+            self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)
+
+    def _draw(self) -> None:
+        """The board, while somebody is on it; what runs besides, while nobody is."""
+        if total := self._board.total():
+            self._say(f"… {total}")
+        else:
+            self._running()
+
+    def _tick(self) -> None:
+        """The clocks of the board go on while nothing is heard."""
+        self._ticking = None
+        if self._board.total():
+            if self._status:
+                self._draw()
+            self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)

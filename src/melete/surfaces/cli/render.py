@@ -12,7 +12,9 @@ from melete.core.event import (
     Answered,
     Asked,
     CancelAsked,
+    ChildNow,
     Compacted,
+    Delegated,
     Event,
     Learned,
     Notice,
@@ -35,6 +37,9 @@ from melete.surfaces.cli.paint import Paint, columns
 MAIN_ARGUMENTS = ("command", "path", "pattern", "query", "question", "url", "name", "action")
 MARKS = {"ok": ("green", "✓"), "denied": ("yellow", "⊘"), "cancelled": ("yellow", "⊘"), "not_run": ("yellow", "⊘")}
 FAILED = ("red", "✗")
+CHILDREN = {
+    "running": ("dim", "→"), "completed": ("green", "✓"), "interrupted": ("yellow", "⊘"), "timeout": ("yellow", "⊘"),
+}  # fmt: skip
 LEVELS = {"info": ("dim", "·"), "warning": ("yellow", "!"), "error": ("red", "!")}
 STOPS = {
     Stop.DONE: "done",
@@ -78,6 +83,8 @@ def facts(
             yield tool_line(fact, (started or {}).get(fact.result.call), paint)
         case RunEnded():
             yield ended_line(fact, paint)
+        case Delegated():
+            yield child_line(fact, paint)
         case _:
             yield from notes(fact, paint)
 
@@ -140,6 +147,24 @@ def tool_line(fact: ToolEnded, started: ToolStarted | None, paint: Paint) -> str
     room = paint.width - columns(name) - columns(end) - 4
     shown = f" {paint.fit(argument, taken=paint.width - room)}" if argument and room > len(name) else ""
     return f"{paint(style, mark)} {paint('bold', name)}{shown}{paint('dim', paint.fit(end))}"
+
+
+def child_line(fact: Delegated | ChildNow, paint: Paint) -> str:
+    """A child that begins or has ended, on one line: outcome, goal, steps, tokens, price, seconds."""
+    now = fact if isinstance(fact, ChildNow) else None
+    style, mark = CHILDREN.get(fact.status, FAILED)
+    tokens = now.tokens if now else fact.usage.total if isinstance(fact, Delegated) else 0
+    parts = [] if fact.status in ("running", "completed") else [fact.status]
+    if fact.status != "running":
+        parts += [f"{fact.steps} step{'' if fact.steps == 1 else 's'}", f"{tokens:,} tokens"]
+        parts += [f"${fact.usd:.4f}"] if fact.usd is not None else []
+        parts.append(f"{fact.seconds:.1f} s")
+    elif isinstance(fact, Delegated) and fact.background:
+        parts.append("in the background")
+    end = "".join(f" · {part}" for part in parts)
+    head = f"{'  ' * (fact.depth - 1)}child"
+    goal = paint.fit(one_line(fact.goal) or fact.child, taken=columns(head) + columns(end) + 3)
+    return f"{paint(style, mark)} {paint('bold', head)} {goal}{paint('dim', end)}"
 
 
 def _why(fact: ToolEnded) -> str:

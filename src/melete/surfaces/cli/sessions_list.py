@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from melete.app.wire import Melete
+from melete.core.delegation import SUBAGENT
 from melete.core.plugin import Lazy
 from melete.core.session import SessionInfo, Which
 from melete.surfaces.cli.options import json_option, painter, settings
@@ -51,11 +52,16 @@ class Asked(Struct, frozen=True, kw_only=True):
 def list_(
     *, running: bool, sort: str, limit: int, offset: int, everything: bool, tree: bool, as_json: bool, **meant: Any
 ) -> int:
-    """List the sessions, the last changed first."""
+    """List the sessions, the last changed first.
+
+    What children of an agent have done is listed with --tree and with --source subagent.
+    """
     loaded = settings()
 
     async def work(app: Melete) -> int:
         which = Meant(**meant).which(app.clock.now())
+        if not (which.sources or tree):  # children stand under their parents
+            which = msgspec.structs.replace(which, apart=(SUBAGENT,))
         asked = Asked(
             which=which,
             running=running,
@@ -71,7 +77,7 @@ def list_(
         elif not rows:
             err(
                 "There are no sessions like that.\n"
-                if which != Which() or running or offset
+                if which not in (Which(), Which(apart=(SUBAGENT,))) or running or offset
                 else "There are no sessions yet.\n"
             )
         elif tree:

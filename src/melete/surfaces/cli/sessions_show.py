@@ -1,7 +1,7 @@
 """`melete sessions show`: what happened in a session, step by step, and what happens in it now."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import click
@@ -11,6 +11,7 @@ from msgspec import Struct
 from melete.app.wire import Melete
 from melete.core.errors import SessionNotFoundError, UsageError
 from melete.core.event import Fact, RunEnded
+from melete.core.plugin import Lazy
 from melete.core.segments import Segment, segment_named, segments
 from melete.core.session import SessionRef, Which
 from melete.core.steps import Step, steps
@@ -25,6 +26,9 @@ from melete.surfaces.cli.step_span import facts_of, span
 LOOK = 0.5
 """Seconds between two looks at whether the process that runs a session is still there."""
 CHAIN = 1_000
+_tree: "Lazy[Callable[[Melete, SessionRef, SessionView], Awaitable[int]]]" = Lazy(
+    "melete.surfaces.cli.children_tree:show_tree"
+)
 
 
 @click.command()
@@ -36,20 +40,20 @@ CHAIN = 1_000
 @click.option("--full", is_flag=True, help="With the arguments and results of calls.")
 @click.option("--pager", is_flag=True, help="A page at a time, on a terminal.")
 @click.option("-f", "--follow", is_flag=True, help="Go on as it happens, until the run ends.")
+@click.option("--tree", is_flag=True, help="Only the children that it handed work to, and theirs, and how each ended.")
 @json_option
 def show(session: str, *, full: bool, pager: bool, follow: bool, as_json: bool, **asked: Any) -> int:
     """Show what happened in a session: each step under its number, which --step here and --at of `fork` take."""
     wanted = _Wanted(**asked)
-    if (wanted.step or wanted.segment) and (wanted.tail or follow or (wanted.step and wanted.segment)):
-        raise UsageError(
-            "--step and --segment choose what is over; --tail and --follow look at the end", next="give one of them"
-        )
+    wanted.check(follow=follow)
     loaded = settings()
     paint = painter(loaded)
 
     async def work(app: Melete, ref: SessionRef) -> int:
         pages: list[str] | None = [] if pager and paint.terminal and not (follow or as_json) else None
         view = SessionView(paint, app.redact, write=out if pages is None else pages.append, full=full, as_json=as_json)
+        if wanted.tree:
+            return await _tree.load()(app, ref, view)
         stored = await app.store.facts(ref)
         found = steps(stored)
         if wanted.parts:
@@ -79,6 +83,14 @@ class _Wanted(Struct, frozen=True, kw_only=True):
     segment: str
     parts: bool
     tail: int | None
+    tree: bool
+
+    def check(self, *, follow: bool) -> None:
+        """Raise UsageError for options that contradict each other."""
+        if (self.step or self.segment) and (self.tail or follow or (self.step and self.segment)):
+            raise UsageError(
+                "--step and --segment choose what is over; --tail and --follow look at the end", next="give one of them"
+            )
 
     def facts(self, found: Sequence[Step], stored: Sequence[Fact], session: str) -> tuple[int, int]:
         """The numbers of the first and the last fact to be shown; 0 as the last means all."""

@@ -1,0 +1,90 @@
+"""The board: which children of an agent are at work, what each is at, and what it has used so far."""
+
+import time
+from collections.abc import Sequence
+
+from melete.app.figures import plural
+from melete.core.event import ChildNow
+from melete.surfaces.cli.output import one_line
+from melete.surfaces.cli.paint import Paint, columns
+
+MOST = 12
+"""Children that are shown at a time."""
+WIDE, NARROW = 70, 46
+"""Columns from which all figures are shown, and from which some are."""
+
+
+class Board:
+    """The children that work now, in the order in which they began, each below the one that delegated to it."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, ChildNow] = {}
+        self._at: dict[str, float] = {}
+
+    def put(self, now: ChildNow) -> bool:
+        """Take in what is known of a child; True when it has just ended."""
+        if now.status == "running":
+            self._rows[now.child] = now
+            self._at[now.child] = time.monotonic() - now.seconds
+            return False
+        return self._rows.pop(now.child, None) is not None
+
+    def clear(self) -> None:
+        """Nobody is at work any more."""
+        self._rows.clear()
+
+    def total(self) -> str:
+        """All of them in a few words; empty while none is at work."""
+        rows = [*self._rows.values()]
+        if not rows:
+            return ""
+        known = [row.usd for row in rows if row.usd is not None]
+        money = f" · ${sum(known):.4f}" if known else ""
+        tokens = short(sum(row.tokens for row in rows))
+        return f"{len(rows)} {plural(len(rows), 'child', many='children')} at work · {tokens} tokens{money}"
+
+    def lines(self, paint: Paint) -> Sequence[str]:
+        """A line for each child, none wider than the terminal; nothing while none is at work."""
+        rows = self._ordered()
+        shown = [self._line(row, paint) for row in rows[:MOST]]
+        if len(rows) > MOST:
+            shown.append(paint.fit(f"  … and {len(rows) - MOST} more", taken=1))
+        return shown
+
+    def _ordered(self) -> list[ChildNow]:
+        found: list[ChildNow] = []
+        waiting = [row for row in reversed(self._rows.values()) if row.parent not in self._rows]
+        while waiting:
+            row = waiting.pop()
+            found.append(row)
+            waiting += [one for one in reversed(self._rows.values()) if one.parent == row.child]
+        return found
+
+    def _line(self, row: ChildNow, paint: Paint) -> str:
+        width = paint.width - 1
+        doing = one_line(row.tool) or "thinking"
+        cells = [f"{row.steps:>3} st", f"{clock(time.monotonic() - self._at[row.child]):>5}"]
+        if width >= NARROW:
+            cells = [f"{paint.fit(doing, taken=paint.width - 13):<13}", *cells]
+        if width >= WIDE:
+            price = f"${row.usd:.3f}" if row.usd is not None else "-"
+            cells[2:2] = [f"{short(row.tokens):>6} tok", f"{price:>7}"]
+        end = "  ".join(cells)
+        indent = "  " * min(row.depth, 3)
+        room = max(8, width - columns(indent) - columns(end) - 4)
+        goal = paint.fit(one_line(row.goal) or row.child, taken=paint.width - room)
+        return f"{indent}• {goal}{' ' * max(0, room - columns(goal))}  {end}"
+
+
+def short(count: int) -> str:
+    """A count in at most five characters."""
+    for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+    return str(count)
+
+
+def clock(seconds: float) -> str:
+    """Seconds as minutes and seconds."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}"
