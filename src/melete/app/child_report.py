@@ -86,7 +86,7 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
         "cost_usd": round(sum(known), 6) if known else None,
         "tool_trace": [msgspec.to_builtins(one) for one in traced(facts)[-TRACED:]],
         "files_changed": changed(facts),
-        "checked": await checked(app, ref, end.env, facts, text),
+        "checked": await checked(app, ref, text, facts=facts, env=end.env),
         "error": app.redact(end.error),
         "next": ""
         if end.status == "completed"
@@ -152,7 +152,7 @@ async def diagnose(app: Melete, ref: SessionRef, about: str) -> str:
     return str(path)
 
 
-async def settle_calls(app: Melete, session: Session, env: Environment | None = None) -> int:
+async def settle_calls(app: Melete, session: Session, *, env: Environment | None = None) -> int:
     """Give the delegations that a kill cut off what their children had; returns how many there were.
 
     A child that had ended is not run again: its entry stands in the parent's log. One that had not is reported with what it
@@ -167,13 +167,13 @@ async def settle_calls(app: Melete, session: Session, env: Environment | None = 
         begun = {fact.task: fact for fact in facts if isinstance(fact, Delegated) and fact.call == call.id}
         if not begun or any(fact.background for fact in begun.values()):
             continue
-        await session.record(await _settled(app, session.ref, call, begun, env), durable=True)
+        await session.record(await _settled(app, session.ref, call, begun, env=env), durable=True)
         settled += 1
     return settled
 
 
 async def _settled(
-    app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated], env: Environment | None
+    app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated], *, env: Environment | None
 ) -> ToolEnded:
     asked = _decoded(call).get("tasks") or [None]
     rows: list[dict[str, Any]] = []

@@ -107,7 +107,7 @@ class Children:
     async def settle(self, session: Session) -> None:
         """Give delegations that a kill cut off what their children had."""
         if session.transcript.open_calls:
-            await _settle.load()(self.app, session, self.of.env)
+            await _settle.load()(self.app, session, env=self.of.env)
 
     async def aclose(self) -> None:
         """Stop what works in the background; it is stored, and goes on when the session is open again."""

@@ -381,7 +381,7 @@ class Conversation:
         """What checks the claims of answers."""
         if self.app.loaded.settings.verify.claims == "off":
             return None
-        return lambda text: _verify.load()(self.app, self.ref, self.env, run, text)
+        return lambda text: _verify.load()(self.app, self.ref, text, env=self.env, run=run)
 
     def _guard(self, desk: Desk, budget: RunBudget) -> ApprovalGuard:
         """What asks before risky calls, as the settings of the start say."""

@@ -18,7 +18,7 @@ DEEPEST = 4
 """Levels of children that are looked at."""
 
 
-async def verify(app: Melete, ref: SessionRef, env: Environment, run: str, text: str) -> Sequence[Checked]:
+async def verify(app: Melete, ref: SessionRef, text: str, *, env: Environment, run: str) -> Sequence[Checked]:
     """The claims of an answer of a run, bound to its calls; the log is read only where there are any."""
     if not claims(text):
         return ()
@@ -26,7 +26,9 @@ async def verify(app: Melete, ref: SessionRef, env: Environment, run: str, text:
     return await check_answer(text, await calls_of(app, ref.owner, facts), looking(env))
 
 
-async def checked(app: Melete, ref: SessionRef, env: Environment | None, facts: Sequence[Fact], text: str) -> list[Any]:
+async def checked(
+    app: Melete, ref: SessionRef, text: str, *, facts: Sequence[Fact], env: Environment | None
+) -> list[Any]:
     """What a child's report claims and names, as its parent is told of it."""
     if app.loaded.settings.verify.claims == "off":
         return []

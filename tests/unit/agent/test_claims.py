@@ -78,7 +78,7 @@ def test_a_report_names_what_can_be_checked(tmp_path: Path) -> None:
 
     calls = (call("curl", result='{"url": "https://host/pull/12", "number": 12}'), call("make", code=2))
     text = (
-        "See `there.md` and `gone.md`. It is https://host/pull/12, not https://host/pull/13. PR #12 and issue #99. "
+        "See `there.md` and `gone.md`. It is https://host/pull/12, not https://host/pull/13. PR #12 and ticket 99. "
         "make exited with status 2. The script exited with code 7. `missing.md` does not exist."
     )
     rows = {one.claim: one.verdict for one in asyncio.run(check_report(text, calls, look))}
