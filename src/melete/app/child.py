@@ -17,6 +17,7 @@ from msgspec import Struct, structs
 from melete.agent.approvals import ONCE, Desk
 from melete.agent.brief import brief
 from melete.agent.budget import RunBudget
+from melete.agent.checkpointing import Turn
 from melete.agent.delegate import delegating
 from melete.agent.run import Start, title_of
 from melete.app.background import Waking, open_processes
@@ -53,7 +54,7 @@ Ask = Callable[[Question], Awaitable[str | None]]
 class Order(Struct, frozen=True, kw_only=True):
     """What a child is made from: parent and task, the child's own rules, its account and model, and who is asked.
 
-    `over` is when the parent's time is up, by the monotonic clock, `turn` the parent's run, with which its changes are taken back,
+    `over` is when the parent's time is up, by the monotonic clock, `turn` that with which its changes are taken back,
     and `taint` what the task was made from.
     """
 
@@ -63,7 +64,7 @@ class Order(Struct, frozen=True, kw_only=True):
     share: RunBudget
     model: ModelClient
     over: float
-    turn: str
+    turn: Turn
     taint: Taint = "none"
     ask: Ask | None = None
 
@@ -133,7 +134,7 @@ class Child(Conversation):
         ask = self.order.ask if given.approvals == "ask" else None
         return ChildDesk(session, ask=ask, yes=given.subagent_auto_approve, goal=self.order.task.goal)
 
-    def _turn(self, start: Start) -> str:
+    def _turn(self, start: Start) -> Turn:
         del start
         return self.order.turn
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
+from melete.agent.checkpointing import Turn
 from melete.agent.run import new_run_id
 from melete.app.child import Order, drive, open_child
 from melete.app.text_file import replacing
@@ -91,7 +92,7 @@ class Behind:
             share=of.budget(),
             model=self._app.models.for_children() or of.model,
             over=time.monotonic() + rules.timeout,
-            turn=new_run_id(),
+            turn=Turn(name=new_run_id(), session=of.ref.id),
             taint=record.taint,
         )
 
@@ -141,7 +142,8 @@ class Behind:
             log.info("a child in the background is not noted in its parent's log: %s", error)
 
     async def _report(self, child: str, order: Order, outcome: Outcome) -> None:
-        text = f"Your child in the background has ended (session {child}): {outcome.status}. Its result:\n"
+        goal = self._goals.get(child, child)
+        text = f"Your child in the background has ended: {outcome.status}: {goal} (session {child})\nIts result:\n"
         text += msgspec.json.format(msgspec.json.encode(outcome.fields, enc_hook=str)).decode()
         self._children.remember(order.task, outcome)
         await self._say(child, text, taint=outcome.taint)

@@ -78,6 +78,8 @@ class Children:
         self._rules = rules or rules_of(self.given)
         self._above = above
         self._rows: dict[str, Row] = {}
+        self.at_work: dict[str, ChildNow] = {}
+        """The children that run, and those below them, by their sessions; kept where nobody is above."""
         self._gate = asyncio.Semaphore(self._rules.most)
         self._behind: child_background.Behind | None = None
 
@@ -199,6 +201,9 @@ class Children:
             yield row
         finally:
             beat.cancel()
+            if row.now.status == "running":  # it could not be followed to its end
+                row.now = structs.replace(row.now, status="interrupted", tool="")
+                self._tell(row)
             self._rows.pop(child.ref.id, None)
             if not self._rows:
                 self.app.listeners.remove(self._heard)
@@ -287,7 +292,11 @@ class Children:
         doing = now.tool or ("thinking" if now.status == "running" else now.status)
         text = f"{now.goal}: {doing}, {now.steps} steps"
         self.of.hub.emit(ToolProgress(call=call, text=text, child=now))
-        if self._above and (row := self._above.row(self.of.ref.id)):
+        if self._above is None:
+            self.at_work[now.child] = now
+            if now.status != "running":
+                del self.at_work[now.child]
+        elif row := self._above.row(self.of.ref.id):
             row.heard = time.monotonic()
             self._above.passed(row.call, now)
 

@@ -20,6 +20,7 @@ class Board:
     def __init__(self) -> None:
         self._rows: dict[str, ChildNow] = {}
         self._at: dict[str, float] = {}
+        self._ended: list[ChildNow] = []
 
     def put(self, now: ChildNow) -> bool:
         """Take in what is known of a child; True when it has just ended."""
@@ -27,21 +28,21 @@ class Board:
             self._rows[now.child] = now
             self._at[now.child] = time.monotonic() - now.seconds
             return False
-        return self._rows.pop(now.child, None) is not None
+        if self._rows.pop(now.child, None) is None:
+            return False
+        self._ended.append(now)
+        return True
 
-    def clear(self) -> None:
-        """Nobody is at work any more."""
+    def clear(self) -> str:
+        """Forget all; what those that have ended took, in a few words, empty where there were none."""
+        told = _sum(self._ended)
         self._rows.clear()
+        self._ended.clear()
+        return told
 
     def total(self) -> str:
-        """All of them in a few words; empty while none is at work."""
-        rows = [*self._rows.values()]
-        if not rows:
-            return ""
-        known = [row.usd for row in rows if row.usd is not None]
-        money = f" · ${sum(known):.4f}" if known else ""
-        tokens = short(sum(row.tokens for row in rows))
-        return f"{len(rows)} {plural(len(rows), 'child', many='children')} at work · {tokens} tokens{money}"
+        """All that are at work in a few words; empty while none is."""
+        return _sum([*self._rows.values()], " at work")
 
     def lines(self, paint: Paint) -> Sequence[str]:
         """A line for each child, none wider than the terminal; nothing while none is at work."""
@@ -74,6 +75,15 @@ class Board:
         room = max(8, width - columns(indent) - columns(end) - 4)
         goal = paint.fit(one_line(row.goal) or row.child, taken=paint.width - room)
         return f"{indent}• {goal}{' ' * max(0, room - columns(goal))}  {end}"
+
+
+def _sum(rows: Sequence[ChildNow], state: str = "") -> str:
+    if not rows:
+        return ""
+    known = [row.usd for row in rows if row.usd is not None]
+    money = f" · ${sum(known):.4f}" if known else ""
+    tokens = short(sum(row.tokens for row in rows))
+    return f"{len(rows)} {plural(len(rows), 'child', many='children')}{state} · {tokens} tokens{money}"
 
 
 def short(count: int) -> str:
