@@ -74,7 +74,7 @@ class Board:
         indent = "  " * min(row.depth, 3)
         room = max(8, width - columns(indent) - columns(end) - 4)
         goal = paint.fit(one_line(row.goal) or row.child, taken=paint.width - room)
-        return f"{indent}• {goal}{' ' * max(0, room - columns(goal))}  {end}"
+        return paint.fit(f"{indent}• {goal}{' ' * max(0, room - columns(goal))}  {end}", taken=1)
 
 
 def _sum(rows: Sequence[ChildNow], state: str = "") -> str:
@@ -89,8 +89,8 @@ def _sum(rows: Sequence[ChildNow], state: str = "") -> str:
 def short(count: int) -> str:
     """A count in at most five characters."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if count >= size:
-            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+        if count >= 0.9995 * size:  # what would be rounded to 1000 is one of the next
+            return f"{count / size:.3g}{unit}"
     return str(count)
 
 
