@@ -21,6 +21,8 @@ from melete.core.transcript import Transcript
 from melete.security.taint import UNTRUSTED, worst
 
 log = logging.getLogger("melete.delegation")
+FINISHED, SAID = 12, 100
+"""Finished calls of a child that was cut off which its entry tells in words, and characters of the arguments of each."""
 TRACED = 40
 """Calls of a child that its entry lists, the last ones."""
 WRITES = frozenset({"write_file", "patch"})
@@ -86,6 +88,7 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
         "cost_usd": round(sum(known), 6) if known else None,
         "tool_trace": [msgspec.to_builtins(one) for one in traced(facts)[-TRACED:]],
         "files_changed": changed(facts),
+        "finished": [] if end.status == "completed" else [app.redact(line) for line in finished(facts)],
         "checked": await checked(app, ref, text, facts=facts, env=end.env),
         "error": app.redact(end.error),
         "next": ""
@@ -121,13 +124,34 @@ def traced(facts: Sequence[Fact]) -> list[Trace]:
 
 
 def changed(facts: Sequence[Fact]) -> list[str]:
-    """The paths that the file tools have written in a run, in order."""
-    paths: dict[str, str] = {}
+    """The paths that the file tools have written in a run, in order, those of its own children included."""
+    asked: dict[str, str] = {}
+    found: list[Any] = []
     for fact in facts:
-        if isinstance(fact, ToolStarted) and fact.call.name in WRITES:
-            paths[fact.call.id] = str(_decoded(fact.call).get("path", ""))
-    done = {fact.result.call for fact in facts if isinstance(fact, ToolEnded) and fact.outcome == "ok"}
-    return [*dict.fromkeys(path for call, path in paths.items() if path and call in done)]
+        match fact:
+            case ToolStarted() if fact.call.name in WRITES:
+                asked[fact.call.id] = str(_object(fact.call.arguments).get("path", ""))
+            case ToolEnded() if fact.outcome == "ok" and fact.result.call in asked:
+                several = _object(fact.result.content).get("files") or ()
+                found += [one[name] for one in several for name in ("path", "moved_to") if name in one]
+                found.append(asked[fact.result.call])
+            case Delegated() if fact.entry:
+                found += _object(fact.entry).get("files_changed", ())
+            case _:
+                pass
+    return [*dict.fromkeys(path for path in found if path)]
+
+
+def finished(facts: Sequence[Fact]) -> list[str]:
+    """What a run has done, a line a call, the last ones: for a parent whose child did not get to its report."""
+    begun = {fact.call.id: fact.call for fact in facts if isinstance(fact, ToolStarted)}
+    lines: list[str] = []
+    for fact in facts:
+        if isinstance(fact, ToolEnded) and "/" not in fact.result.call and (call := begun.get(fact.result.call)):
+            said = " ".join(" ".join(map(str, _object(call.arguments).values())).split())
+            shown = said if len(said) <= SAID else f"{said[: SAID - 1]}…"
+            lines.append(f"{call.name} {shown}: {fact.outcome}")
+    return lines[-FINISHED:]
 
 
 def reached(facts: Sequence[Fact]) -> bool:
@@ -175,7 +199,7 @@ async def settle_calls(app: Melete, session: Session, *, env: Environment | None
 async def _settled(
     app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated], *, env: Environment | None
 ) -> ToolEnded:
-    asked = _decoded(call).get("tasks") or [None]
+    asked = _object(call.arguments).get("tasks") or [None]
     rows: list[dict[str, Any]] = []
     taints: list[str] = []
     for number in range(max(len(asked), max(begun) + 1)):
@@ -200,9 +224,9 @@ async def _settled(
     return ToolEnded(result=result, outcome="cancelled")
 
 
-def _decoded(call: ToolCall) -> dict[str, Any]:
+def _object(text: str) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(call.arguments)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
