@@ -128,3 +128,16 @@ def test_what_children_changed_is_taken_back_with_the_turn(tmp_path: Path) -> No
     assert {path.name: path.read_text() for path in tmp_path.iterdir() if path.is_file()} == dict.fromkeys(
         ("a.txt", "b.txt", "mine.txt"), "old\n"
     )
+
+
+def test_children_go_with_the_session_that_they_worked_for(tmp_path: Path) -> None:
+    deep()
+    with ScriptedModel(two_levels()) as model:
+        assert melete("run", PARENT, model=model, cwd=tmp_path).returncode == 0
+    session = last_session()
+    children = [str(row["id"]) for row in lines(melete("sessions", "list", "--source", "subagent", "--json").stdout)]
+    assert len(children) == 4
+    done = melete("sessions", "delete", "--yes", session, children[0])
+    assert (done.returncode, done.stderr) == (0, f"Deleted {session} and 4 children of it.\n")
+    assert lines(melete("sessions", "list", "--source", "subagent", "--json").stdout) == []
+    assert melete("verify").returncode == 0

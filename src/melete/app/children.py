@@ -224,7 +224,7 @@ class Children:
 
     def remember(self, task: Task, outcome: Outcome) -> None:
         """Tell a memory provider that a child has come back."""
-        self.of.provided.delegated(task.goal, str(outcome.fields.get("summary") or outcome.status))
+        self.of.provided.delegated(task.goal, str(outcome.fields.get("summary") or outcome.status), outcome.session)
 
     @property
     def _work(self) -> Any:
