@@ -20,10 +20,10 @@ def reply(request: dict[str, Any], _: int) -> Call | str:
     return "I wrote `a.txt`." if done else Call("write_file", {"path": "a.txt", "content": "a"})
 
 
-async def main(home: str, base_url: str) -> None:
+async def main(work: str, home: str, base_url: str) -> None:
     """Run one prompt, and print what became of the children."""
     loaded = load({"model.name": "scripted", "model.base_url": base_url}, environ={"MELETE_HOME": home, "PATH": "/bin"})
-    async with open_melete(loaded) as app, open_conversation(app, Options(cwd=home)) as conversation:
+    async with open_melete(loaded) as app, open_conversation(app, Options(cwd=work)) as conversation:
         await conversation.run(user("Write a and b."))
         facts = await app.store.facts(conversation.ref)
         print(*(f"{fact.goal}: {fact.status}" for fact in facts if isinstance(fact, Delegated)), sep="\n")
@@ -34,5 +34,5 @@ async def main(home: str, base_url: str) -> None:
 
 
 if __name__ == "__main__":
-    with TemporaryDirectory() as folder, ScriptedModel(reply) as model:
-        asyncio.run(main(folder, model.base_url))
+    with TemporaryDirectory() as work, TemporaryDirectory() as home, ScriptedModel(reply) as model:
+        asyncio.run(main(work, home, model.base_url))
