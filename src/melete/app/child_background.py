@@ -93,6 +93,7 @@ class Behind:
             over=time.monotonic() + rules.timeout,
             turn=new_run_id(),
             taint=record.taint,
+            argv=self._children.argv,
         )
 
     async def _run(self, order: Order, call: str, ready: "asyncio.Future[str]") -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from melete.agent.results import encode
+from melete.app.child_settings import command_of
 from melete.app.sections_delegation import DelegationSettings
 from melete.app.wire import Melete
 from melete.core.delegation import Outcome, Rules, Status, Task
@@ -62,18 +63,23 @@ def rules_of(given: DelegationSettings) -> Rules:
     return Rules(
         most=given.max_concurrent_children,
         deepest=given.max_spawn_depth,
-        orchestrators=given.orchestrator_enabled,
+        orchestrators=given.orchestrator_enabled and not given.command,
         background=given.background,
         timeout=given.child_timeout_seconds,
+        programs=bool(given.command),
     )
 
 
 class Children:
-    """Starts the children of a conversation, at most `rules.most` at a time; `above` are those that its own agent is one of."""
+    """Starts the children of a conversation, at most `rules.most` at a time; `above` are those that its own agent is one of.
+
+    Raises ConfigError for settings of children that do not go together.
+    """
 
     def __init__(self, app: Melete, *, rules: Rules | None = None, above: "Children | None" = None) -> None:
         self.app = app
         self.given = app.loaded.settings.delegation
+        self.argv = command_of(app.loaded)
         self.of: Conversation
         self._rules = rules or rules_of(self.given)
         self._above = above
@@ -155,6 +161,7 @@ class Children:
             turn=work.turn,
             taint=_taint.load()(work.session),
             ask=ask,
+            argv=self.argv,
         )
 
     async def run(self, order: "Order", *, call: str, number: int, within: Within, session: Session) -> Outcome:
@@ -214,6 +221,8 @@ class Children:
                 outcome = structs.replace(outcome, fields={**outcome.fields, "diagnostic_path": path})
         if old := await _stale.load()(self.of):
             note = f"changed since you read them, so read them again before you rely on them: {', '.join(old)}"
+            known = outcome.fields.get("note")
+            note = f"{known}; {note}" if known else note
             outcome = structs.replace(outcome, fields={**outcome.fields, "note": note})
         return outcome
 
