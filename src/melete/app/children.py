@@ -15,7 +15,7 @@ from melete.app.child_settings import command_of
 from melete.app.sections_delegation import DelegationSettings
 from melete.app.wire import Melete
 from melete.core.delegation import Outcome, Rules, Status, Task
-from melete.core.errors import MeleteError, StoreError
+from melete.core.errors import ConfigError, MeleteError, StoreError
 from melete.core.event import ChildNow, Delegated, Fact, Reply, Spent, ToolEnded, ToolProgress, ToolStarted
 from melete.core.message import Taint, Usage
 from melete.core.plugin import Lazy
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from melete.app import child_background, child_report
     from melete.app.child import Child, Order
     from melete.app.service import Conversation
+    from melete.core.model import ModelClient
 
 log = logging.getLogger("melete.delegation")
 MANY = 10
@@ -96,6 +97,10 @@ class Children:
         """Belong to this conversation, and go on with what an earlier process has left in the background."""
         self.of = conversation
         conversation.children = self
+        try:
+            self.app.models.for_children()
+        except ConfigError as error:
+            self.app.models.problems["children"] = f"the model of children cannot be used: {error}"
         if not self.app.ephemeral and (self.app.loaded.home.state / "children" / conversation.ref.id).is_dir():
             await self.behind.go_on()
 
@@ -148,6 +153,13 @@ class Children:
             for task, share in zip(tasks, shares, strict=True)
         ]
 
+    def model(self) -> "ModelClient | None":
+        """The model that the settings name for children; raises ToolError where it cannot be used."""
+        try:
+            return self.app.models.for_children()
+        except ConfigError as error:
+            raise ToolError(f"the model of children cannot be used: {error}. Nothing was begun") from error
+
     def order(self, task: Task, share: "RunBudget", *, ask: Any = None) -> "Order":
         """What a child of the run that goes on now is made from."""
         work = self._work
@@ -156,7 +168,7 @@ class Children:
             task=task,
             rules=structs.replace(self._rules, depth=self._rules.depth + 1),
             share=share,
-            model=self.app.models.for_children() or work.model,
+            model=self.model() or work.model,
             over=work.over,
             turn=work.turn,
             taint=_taint.load()(work.session),
