@@ -132,10 +132,10 @@ def _is_ours(place: Place, beside: Loaded, *, strict: bool) -> bool:
     return _host(its) == _host(place) and (not strict or _origin(its.base_url) == _origin(place.base_url))
 
 
-def _origin(url: str) -> tuple[str, str, int | None]:
-    """What tells servers apart: scheme, host and port."""
+def _origin(url: str) -> tuple[str, str]:
+    """What tells servers apart: scheme, and host with port as they are written."""
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.netloc.rpartition("@")[2].lower()
 
 
 def _host(place: Place) -> str:
