@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from melete.core.delegation import DELEGATE
-from melete.core.event import Delegated, Reply, RunStarted, Spent, ToolEnded
+from melete.core.event import Delegated, Reply, RunStarted, Said, Spent, ToolEnded
 from melete.core.message import Text
 from melete.core.session import Which
 from melete.testing import Call, ScriptedModel
@@ -42,6 +42,7 @@ class Seen:
         self.ended: list[ToolEnded] = []
         self.facts: list[Delegated] = []
         self.children: list[list[Any]] = []
+        self.said: list[Said] = []
 
     @property
     def row(self) -> dict[str, Any]:
@@ -73,6 +74,7 @@ def run(
                 seen.ended = [fact for fact in await here.facts(ToolEnded) if fact.result.name == DELEGATE]
                 seen.results = [content(fact) for fact in seen.ended]
                 seen.facts = await here.facts(Delegated)
+                seen.said = await here.facts(Said)
                 for row in await here.app.store.list(which=Which(sources=("subagent",))):
                     seen.children.append([*await here.app.store.facts(await here.app.store.find(row.id))])
                 return seen
@@ -161,6 +163,36 @@ def test_one_that_takes_too_long_ends_with_all_that_it_started(tmp_path: Path, w
     assert (row["status"], row["exit_reason"], row["summary"]) == ("timeout", "timeout", None)
     assert "it had printed:\nbegun" in row["error"]
     assert not sleeping("61.25")
+
+
+@PLACES
+def test_one_whose_run_is_stopped_ends_as_well(tmp_path: Path, where: str) -> None:
+    command = program(tmp_path, "touch begun.txt; sleep 62.25")
+    these = Family({PARENT: [delegate("g"), "never"]})
+
+    async def main() -> dict[str, Any]:
+        with ScriptedModel(these) as model:
+            given = {"skills.enabled": False, "delegation.command": command}
+            async with talk(model, tmp_path / "work", settings=given, env=where) as here:
+                going = asyncio.create_task(here.say(PARENT))
+                while not (tmp_path / "work" / "begun.txt").exists():  # noqa: ASYNC110 - nobody says it
+                    await asyncio.sleep(0.02)
+                here.conversation.cancel()
+                assert (await going).stop == "cancelled"
+                return content((await here.facts(ToolEnded))[-1])["results"][0]
+
+    assert asyncio.run(main())["status"] == "interrupted"
+    assert not sleeping("62.25")
+
+
+def test_it_works_in_the_background_too(tmp_path: Path) -> None:
+    command = program(tmp_path, "sleep 0.3; echo came late")
+    seen = run(tmp_path, command, delegate("later", background=True), "begun", waits=True)
+    assert seen.results[0]["status"] == "running"
+    said = [fact.message for fact in seen.said if "Your child in the background" in fact.message.text]
+    assert len(said) == 1
+    assert "came late" in said[0].text
+    assert {part.taint for part in said[0].parts if isinstance(part, Text)} & {"import", "web"}
 
 
 def sleeping(seconds: str) -> list[str]:
