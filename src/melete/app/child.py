@@ -32,6 +32,7 @@ from melete.core.errors import EnvironmentFailure, MeleteError, SessionNotFoundE
 from melete.core.event import Answered, Asked, Opened, Question
 from melete.core.message import Message, Origin, Taint, Text, Thinking, ToolCall
 from melete.core.model import ModelClient
+from melete.core.plugin import Lazy
 from melete.core.policy import Limits
 from melete.core.ports import Environment, Memory
 from melete.core.session import Session, SessionRef
@@ -48,6 +49,8 @@ OWN = frozenset({"local", "sandbox"})
 TREE, READ = "files.tree", "files.read"
 """Keys of `ToolContext.state`, as tools/known.py has them: locks that agents of one tree share, and what a model has read."""
 MOST_STALE = 200
+_program: "Lazy[type[Child]]" = Lazy("melete.app.child_program:ProgramChild")
+_program_model: "Lazy[Callable[..., ModelClient]]" = Lazy("melete.models.program:ProgramModel")
 Ask = Callable[[Question], Awaitable[str | None]]
 
 
@@ -55,7 +58,7 @@ class Order(Struct, frozen=True, kw_only=True):
     """What a child is made from: parent and task, the child's own rules, its account and model, and who is asked.
 
     `over` is when the parent's time is up, by the monotonic clock, `turn` that with which its changes are taken back,
-    and `taint` what the task was made from.
+    and `taint` what the task was made from. With `argv` the child is this program, and `model` only stands in its place.
     """
 
     parent: Conversation
@@ -67,6 +70,7 @@ class Order(Struct, frozen=True, kw_only=True):
     turn: Turn
     taint: Taint = "none"
     ask: Ask | None = None
+    argv: tuple[str, ...] = ()
 
 
 class Lent:
@@ -142,6 +146,10 @@ class Child(Conversation):
         del prompt
         return self.model
 
+    def unsaid(self) -> str:
+        """What it had to say when it was stopped and its log does not have."""
+        return ""
+
 
 @asynccontextmanager
 async def open_child(order: Order) -> AsyncGenerator[Child]:
@@ -159,7 +167,7 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
             surface=SUBAGENT,
             cwd=env.cwd,
             max_steps=given.max_iterations,
-            effort=given.reasoning_effort or parent.options.effort,
+            effort="" if order.argv else given.reasoning_effort or parent.options.effort,
             yolo=parent.options.yolo,
             extra="" if before else brief(task, order.rules, folder=env.cwd),
             waits=True,
@@ -169,9 +177,11 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
         waking = Waking(app, ref)
         processes = open_processes(app, ref, env, waking, surface=SUBAGENT)
         stack.push_async_callback(processes.aclose)
-        child = Child(app, options, ref, env=env, processes=processes, waking=waking)
+        kind = _program.load() if order.argv else Child
+        child = kind(app, options, ref, env=env, processes=processes, waking=waking)
         stack.callback(app.close_hub, ref.id)
-        child.order, child.model, child.sets = order, order.model, sets
+        child.order, child.sets = order, sets
+        child.model = _program_model.load()(order.argv, env) if order.argv else order.model
         child.prefill = parent.prefill
         child.skills = Skills(app, options, env, cwd=parent.skills.cwd)
         child.grants = set(parent.grants)
@@ -230,9 +240,9 @@ async def drive(
     try:
         ended = await within(seconds, child.run(goal_of(order), How(start=start)))
     except TimeoutError:
-        return "timeout", f"it did not end within {seconds:g} s (delegation.child_timeout_seconds)"
+        return "timeout", f"it did not end within {seconds:g} s (delegation.child_timeout_seconds){child.unsaid()}"
     except asyncio.CancelledError:
-        return "interrupted", "it was stopped with the run that asked for it"
+        return "interrupted", f"it was stopped with the run that asked for it{child.unsaid()}"
     except MeleteError as error:
         return "error", str(error)
     return status_of(ended), error_of(ended)
@@ -288,6 +298,8 @@ def _tools(order: Order) -> tuple[Sequence[Tool], Mapping[str, Sequence[str]]]:
     Code that calls tools, and delegation, are made with the parent's own session: a child never gets them.
     """
     parent, wanted = order.parent, order.task.toolsets
+    if order.argv:  # a program has its own
+        return (), {}
     keeps = order.parent.app.loaded.settings.delegation.inherit_mcp_toolsets
     sets = {
         name: tuple(one for one in names if one not in BLOCKED)

@@ -68,9 +68,8 @@ class Behind:
     async def go_on(self) -> None:
         """Take up what an earlier process has left; one that cannot be taken up is reported so."""
         for record in left_behind(self._app, self._children.of.ref.id):
-            order = self._again(record)
             try:
-                await self.begin(record.call, order)
+                await self.begin(record.call, self._again(record))
             except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
                 await self._say(record.child, f"could not go on: {self._app.redact(str(error))}", taint="tool")
 
@@ -90,10 +89,11 @@ class Behind:
             task=structs.replace(record.task, resume=record.child),
             rules=structs.replace(rules, depth=rules.depth + 1),
             share=of.budget(),
-            model=self._app.models.for_children() or of.model,
+            model=self._children.model() or of.model,
             over=time.monotonic() + rules.timeout,
             turn=Turn(name=new_run_id(), session=of.ref.id),
             taint=record.taint,
+            argv=self._children.argv,
         )
 
     async def _run(self, order: Order, call: str, ready: "asyncio.Future[str]") -> None:

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from melete.agent import results
 from melete.app.verifying import checked, last_run
 from melete.app.wire import Melete
-from melete.core.delegation import DELEGATE, Outcome, Status, Trace
+from melete.core.delegation import DELEGATE, PROGRAM, Outcome, Status, Trace
 from melete.core.errors import StoreError
 from melete.core.event import Delegated, Fact, Reply, RunEnded, Spent, Stop, ToolEnded, ToolStarted
 from melete.core.message import Taint, ToolCall, ToolResult, Usage
@@ -27,6 +27,10 @@ TRACED = 40
 """Calls of a child that its entry lists, the last ones."""
 WRITES = frozenset({"write_file", "patch"})
 KILLED = "the program that ran it was stopped; what it had done is kept"
+BY_PROGRAM = (
+    "a program did this, with tools and permissions of its own: toolsets do not bind it, its calls are not seen, and its tokens "
+    "and its cost are not known"
+)
 WHY: dict[str, str] = {
     Stop.OUT_OF_STEPS: "all its steps were used (delegation.max_iterations)",
     Stop.OUT_OF_BUDGET: "its share of the budget or of the time was used up",
@@ -70,6 +74,7 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
     usage = sum((bill.usage for bill in bills), Usage())
     known = [bill.usd for bill in bills if bill.usd is not None]
     ended = state.ended
+    program = state.run is not None and state.run.provider == PROGRAM
     text = (ended.text if ended else "") or state.answer or _last_words(facts)
     model = next(
         (fact.model for fact in reversed(facts) if isinstance(fact, Reply)), state.run.model if state.run else ""
@@ -91,14 +96,16 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
         "finished": [] if end.status == "completed" else [app.redact(line) for line in finished(facts)],
         "checked": await checked(app, ref, text, facts=facts, env=end.env),
         "error": app.redact(end.error),
+        "note": BY_PROGRAM if program else "",
         "next": ""
         if end.status == "completed"
         else "what it finished stands; go on with resume=session, or do the rest yourself",
     }
     fields |= {name: value for name, value in optional.items() if value}
-    heard = [fact.result for fact in facts if isinstance(fact, ToolEnded) and fact.result.taint in UNTRUSTED]
-    taint: Taint = worst([one.taint for one in heard]) if heard else "tool"
-    source = ", ".join(dict.fromkeys(one.name for one in heard))
+    heard = [(one.name, one.taint) for one in _results(facts) if one.taint in UNTRUSTED]
+    heard += [(model, "import")] if program else []
+    taint: Taint = worst([of for _, of in heard]) if heard else "tool"
+    source = ", ".join(dict.fromkeys(name for name, _ in heard))
     return Outcome(status=end.status, session=ref.id, fields=fields, taint=taint, source=source)
 
 
@@ -230,6 +237,10 @@ def _object(text: str) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _results(facts: Sequence[Fact]) -> list[ToolResult]:
+    return [fact.result for fact in facts if isinstance(fact, ToolEnded)]
 
 
 def _last_words(facts: Sequence[Fact]) -> str:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from melete.agent.results import encode
+from melete.app.child_settings import command_of
 from melete.app.sections_delegation import DelegationSettings
 from melete.app.wire import Melete
 from melete.core.delegation import Outcome, Rules, Status, Task
-from melete.core.errors import MeleteError, StoreError
+from melete.core.errors import ConfigError, MeleteError, StoreError
 from melete.core.event import ChildNow, Delegated, Fact, Reply, Spent, ToolEnded, ToolProgress, ToolStarted
 from melete.core.message import Taint, Usage
 from melete.core.plugin import Lazy
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from melete.app import child_background, child_report
     from melete.app.child import Child, Order
     from melete.app.service import Conversation
+    from melete.core.model import ModelClient
 
 log = logging.getLogger("melete.delegation")
 MANY = 10
@@ -62,18 +64,23 @@ def rules_of(given: DelegationSettings) -> Rules:
     return Rules(
         most=given.max_concurrent_children,
         deepest=given.max_spawn_depth,
-        orchestrators=given.orchestrator_enabled,
+        orchestrators=given.orchestrator_enabled and not given.command,
         background=given.background,
         timeout=given.child_timeout_seconds,
+        programs=bool(given.command),
     )
 
 
 class Children:
-    """Starts the children of a conversation, at most `rules.most` at a time; `above` are those that its own agent is one of."""
+    """Starts the children of a conversation, at most `rules.most` at a time; `above` are those that its own agent is one of.
+
+    Raises ConfigError for settings of children that do not go together.
+    """
 
     def __init__(self, app: Melete, *, rules: Rules | None = None, above: "Children | None" = None) -> None:
         self.app = app
         self.given = app.loaded.settings.delegation
+        self.argv = command_of(app.loaded)
         self.of: Conversation
         self._rules = rules or rules_of(self.given)
         self._above = above
@@ -92,6 +99,10 @@ class Children:
         """Belong to this conversation, and go on with what an earlier process has left in the background."""
         self.of = conversation
         conversation.children = self
+        try:
+            self.app.models.for_children()
+        except ConfigError as error:
+            self.app.models.problems["children"] = f"the model of children cannot be used: {error}"
         if not self.app.ephemeral and (self.app.loaded.home.state / "children" / conversation.ref.id).is_dir():
             await self.behind.go_on()
 
@@ -144,6 +155,13 @@ class Children:
             for task, share in zip(tasks, shares, strict=True)
         ]
 
+    def model(self) -> "ModelClient | None":
+        """The model that the settings name for children; raises ToolError where it cannot be used."""
+        try:
+            return self.app.models.for_children()
+        except ConfigError as error:
+            raise ToolError(f"the model of children cannot be used: {error}. Nothing was begun") from error
+
     def order(self, task: Task, share: "RunBudget", *, ask: Any = None) -> "Order":
         """What a child of the run that goes on now is made from."""
         work = self._work
@@ -152,11 +170,12 @@ class Children:
             task=task,
             rules=structs.replace(self._rules, depth=self._rules.depth + 1),
             share=share,
-            model=self.app.models.for_children() or work.model,
+            model=self.model() or work.model,
             over=work.over,
             turn=work.turn,
             taint=_taint.load()(work.session),
             ask=ask,
+            argv=self.argv,
         )
 
     async def run(self, order: "Order", *, call: str, number: int, within: Within, session: Session) -> Outcome:
@@ -219,6 +238,8 @@ class Children:
                 outcome = structs.replace(outcome, fields={**outcome.fields, "diagnostic_path": path})
         if old := await _stale.load()(self.of):
             note = f"changed since you read them, so read them again before you rely on them: {', '.join(old)}"
+            known = outcome.fields.get("note")
+            note = f"{known}; {note}" if known else note
             outcome = structs.replace(outcome, fields={**outcome.fields, "note": note})
         return outcome
 
