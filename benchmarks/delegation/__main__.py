@@ -10,7 +10,9 @@ from benchmarks.report import chosen, parser, show
 def main() -> None:
     """Measure and print."""
     made = parser(__doc__ or "", rounds=5)
-    made.add_argument("--part", choices=["overhead", "soak", "kills", "trees"], default="overhead", help="what to measure")
+    made.add_argument(
+        "--part", choices=["overhead", "soak", "kills", "trees"], default="overhead", help="what to measure"
+    )
     made.add_argument("--env", default="", help="overhead: Melete's environment; what a user has by default without it")
     made.add_argument("--batches", type=int, default=4, help="overhead: batches in a run")
     options = made.parse_args()

@@ -1,8 +1,9 @@
 """What a batch of three children costs beside their model's time: milliseconds, how far apart they begin, bytes of a request.
 
-A parent's reply is one `delegate_task` with three tasks; each child's answer leaves the server 500 ms after its request was there,
-counted by the server, in a thread for each connection. What is between the end of the parent's reply and its next request, minus
-the time that the server took for the child that it answered last, is the overhead. Several such calls in one run tell the first of a process from the others.
+A parent's reply is one `delegate_task` with three tasks; each child's answer leaves the server 500 ms after its request was
+there, counted by the server, in a thread for each connection. What is between the end of the parent's reply and its next
+request, minus the time that the server took for the child that it answered last, is the overhead. Several such calls in one run
+tell the first of a process from the others.
 
 The peer puts a batch into the background when somebody can be told later; its one-shot form (`-z`) waits for it, as ours does, so
 both are run one-shot, without any setting. Its requests for titles carry no tools and are not counted.
@@ -10,6 +11,7 @@ both are run one-shot, without any setting. Its requests for titles carry no too
 
 import json
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -24,6 +26,8 @@ from benchmarks.subjects import Subject, make
 from melete.testing import Call, Reply, ScriptedModel
 
 DELAY, CHILDREN = 0.5, 3
+PATIENCE = 0.000_5
+"""Seconds for which one thread of the server keeps another waiting that has a request; Python's own 5 ms would be seen."""
 PROMPT = "Delegate this {} times"
 LISTS = re.compile(r"<available_skills>.*?</available_skills>", re.DOTALL)
 """The lists of skills in the prompts of both."""
@@ -76,7 +80,9 @@ def batches(subject: Subject, server: ScriptedModel, script: Script, *, times: i
     asked = [server.requests[index] for index in script.parents]
     begun = [sorted(i for i, batch in script.children.items() if batch == number) for number in range(times)]
     if "All done." not in ran.output or len(asked) != times + 1 or any(len(one) != CHILDREN for one in begun):
-        raise RuntimeError(f"{subject.name}: {len(asked)} of {times + 1} requests, children {begun}: {ran.output[-800:]}")
+        raise RuntimeError(
+            f"{subject.name}: {len(asked)} of {times + 1} requests, children {begun}: {ran.output[-800:]}"
+        )
     for number, indices in enumerate(begun):
         ended = server.replied_at[asked[number].index]
         at = [server.requests[index].at for index in indices]
@@ -93,12 +99,15 @@ def batches(subject: Subject, server: ScriptedModel, script: Script, *, times: i
 def listed(request: Mapping[str, Any]) -> int:
     """Bytes of the list of skills in a request."""
     texts = [str(one["content"]) for one in request["messages"] if one["role"] == "system"]
-    return sum(len(json.dumps(found, ensure_ascii=False).encode()) - 2 for text in texts for found in LISTS.findall(text))
+    return sum(
+        len(json.dumps(found, ensure_ascii=False).encode()) - 2 for text in texts for found in LISTS.findall(text)
+    )
 
 
 def measure(found: Mapping[str, Path], *, rounds: int, times: int, env: str) -> list[Row]:
     """The subjects in turns; the first run of each, which warms what is warm later, is not counted."""
     script = Script()
+    sys.setswitchinterval(PATIENCE)
     taken = {name: Taken() for name in found}
     with tempfile.TemporaryDirectory() as root, ScriptedModel(script) as server:
         script.server = server
