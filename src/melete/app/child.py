@@ -21,7 +21,6 @@ from melete.agent.checkpointing import Turn
 from melete.agent.delegate import delegating
 from melete.agent.run import Start, title_of
 from melete.app.background import Waking, open_processes
-from melete.app.child_report import error_of, status_of
 from melete.app.children import Children
 from melete.app.opening import Options
 from melete.app.places import key_of, open_place
@@ -29,7 +28,7 @@ from melete.app.service import Conversation, How
 from melete.app.skills import Skills
 from melete.core.delegation import BLOCKED, DELEGATE, SUBAGENT, Rules, Status, Task
 from melete.core.errors import EnvironmentFailure, MeleteError, SessionNotFoundError
-from melete.core.event import Answered, Asked, Opened, Question
+from melete.core.event import Answered, Asked, Opened, Question, RunEnded
 from melete.core.message import Message, Origin, Taint, Text, Thinking, ToolCall
 from melete.core.model import ModelClient
 from melete.core.plugin import Lazy
@@ -41,6 +40,8 @@ from melete.core.transcript import Transcript
 from melete.security.taint import UNTRUSTED, worst
 
 log = logging.getLogger("melete.delegation")
+_status_of: Lazy[Callable[[RunEnded], Status]] = Lazy("melete.app.child_report:status_of")
+_error_of: Lazy[Callable[[RunEnded], str]] = Lazy("melete.app.child_report:error_of")
 RUNTIME = Origin(kind="runtime", who="delegation")
 MCP = "mcp"
 """How the names of toolsets begin that MCP servers bring."""
@@ -245,7 +246,7 @@ async def drive(
         return "interrupted", f"it was stopped with the run that asked for it{child.unsaid()}"
     except MeleteError as error:
         return "error", str(error)
-    return status_of(ended), error_of(ended)
+    return _status_of.load()(ended), _error_of.load()(ended)
 
 
 class Before(Struct, frozen=True, kw_only=True):

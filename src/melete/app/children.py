@@ -34,6 +34,8 @@ MANY = 10
 """Tasks of one call beyond which a warning about the cost is logged."""
 BEAT, IDLE, AT_TOOL = 30.0, 450.0, 1_200.0
 """Seconds between two signs of life, and without any news after which there are none: thinking, and at a tool."""
+SOON = 0.1
+"""Seconds after which a child waits for its model, so that what its report needs can be made ready."""
 SHOWN = 120
 _open_child: "Lazy[Callable[[Order], AbstractAsyncContextManager[Child]]]" = Lazy("melete.app.child:open_child")
 _order: "Lazy[Callable[..., Order]]" = Lazy("melete.app.child:Order")
@@ -42,6 +44,7 @@ _end: "Lazy[Callable[..., child_report.End]]" = Lazy("melete.app.child_report:En
 _outcome_of: "Lazy[Callable[..., Awaitable[Outcome]]]" = Lazy("melete.app.child_report:outcome_of")
 _failed: "Lazy[Callable[[Status, str], Outcome]]" = Lazy("melete.app.child_report:failed")
 _diagnose: "Lazy[Callable[..., Awaitable[str]]]" = Lazy("melete.app.child_report:diagnose")
+_prepare: "Lazy[Callable[[Melete], None]]" = Lazy("melete.app.child_report:prepare")
 _settle: "Lazy[Callable[..., Awaitable[int]]]" = Lazy("melete.app.child_report:settle_calls")
 _behind: "Lazy[Callable[[Children], child_background.Behind]]" = Lazy("melete.app.child_background:Behind")
 _stale: "Lazy[Callable[[Conversation], Awaitable[list[str]]]]" = Lazy("melete.app.child:stale")
@@ -327,6 +330,8 @@ class Children:
 
     async def _beat(self, row: Row) -> None:
         """A sign of life now and then, for as long as there is news now and then."""
+        await asyncio.sleep(SOON)
+        _prepare.load()(self.app)
         while True:
             await asyncio.sleep(BEAT)
             if time.monotonic() - row.heard > (AT_TOOL if row.now.tool else IDLE):
