@@ -26,6 +26,7 @@ toolsets: terminal+file for code, web for research; empty is all of yours. Repor
 something you can check (path, address, id, exit status). Always a list of results, in the order of the tasks; resume goes on with \
 a child's session. Synthesise them yourself."""
 
+Isolated = Literal["", "none", "worktree"]
 Toolsets = Annotated[list[str], Meta(description="Empty: all that you have.")]
 
 
@@ -36,6 +37,7 @@ class Part(Struct, frozen=True, kw_only=True):
     context: str = ""
     toolsets: list[str] = []
     role: Literal["leaf", "orchestrator"] = "leaf"
+    isolation: Isolated = ""
 
 
 class DelegationTools:
@@ -69,12 +71,13 @@ def delegating(runner: Runner | None) -> Tool:
         tasks: Annotated[list[Part], Meta(description="Several at once, in place of goal, context, toolsets.")] = [],  # noqa: B006
         role: Annotated[Literal["leaf", "orchestrator"], Meta(description="An orchestrator may delegate.")] = "leaf",
         resume: Annotated[str, Meta(description="The session of a child that goes on.")] = "",
+        isolation: Annotated[Isolated, Meta(description="worktree: it works in a copy of the repository.")] = "",
         background: Annotated[bool | None, Meta(description="Go on meanwhile; a message brings the result.")] = None,
     ) -> Output:
         """What the model reads is ABOUT, with the limit of the settings in it."""
         if runner is None:
             raise ToolError("no children can be begun in this session")
-        one = Part(goal=goal, context=context, toolsets=toolsets, role=role)
+        one = Part(goal=goal, context=context, toolsets=toolsets, role=role, isolation=isolation)
         asked = _tasks(tasks or [one], resume="" if tasks else resume, rules=runner.rules)
         if rules.background if background is None else background:
             return Output(fields=await _begin(runner, ctx, asked))
@@ -104,6 +107,7 @@ def _tasks(parts: Sequence[Part], *, resume: str, rules: Rules) -> list[Task]:
             toolsets=tuple(dict.fromkeys(part.toolsets)),
             role=part.role if nested else "leaf",
             resume=resume,
+            isolation=part.isolation or rules.isolation,
         )
         for part in parts
     ]

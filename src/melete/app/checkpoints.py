@@ -36,8 +36,9 @@ def checkpoints_at(app: Melete, folder: str) -> Checkpoints:
 
 
 def checkpoint_guards(app: Melete, env: Environment, turn: str) -> list[Guard]:
-    """The guard that makes a checkpoint before the first change of a run; none where there can be none."""
-    checkpoints = checkpoints_of(app, env) if app.loaded.settings.checkpoints.enabled else None
+    """The guard that makes a checkpoint before the first change of a run; none where there can be none, nor in a child's copy."""
+    wanted = app.loaded.settings.checkpoints.enabled and not getattr(env, "copied", "")
+    checkpoints = checkpoints_of(app, env) if wanted else None
     return [CheckpointGuard(checkpoints, turn=turn, redact=app.redact)] if checkpoints else []
 
 

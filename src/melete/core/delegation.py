@@ -14,17 +14,22 @@ DELEGATE: Final = "delegate_task"
 BLOCKED: Final = frozenset({DELEGATE, "clarify", "memory", "send_message", "execute_code", "cronjob"})
 """Tools that no child has; an orchestrator keeps `delegate_task`."""
 Role = Literal["leaf", "orchestrator"]
+Isolation = Literal["none", "worktree"]
 Status = Literal["completed", "failed", "timeout", "interrupted", "error"]
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """Work for a child: `toolsets` empty means those of the parent, `resume` names the session of a child that goes on."""
+    """Work for a child: `toolsets` empty means those of the parent, `resume` names the session of a child that goes on.
+
+    With `isolation` worktree it works in a copy of the parent's repository.
+    """
 
     goal: str
     context: str = ""
     toolsets: tuple[str, ...] = ()
     role: Role = "leaf"
     resume: str = ""
+    isolation: Isolation = "none"
 
 
 class Trace(Struct, frozen=True, kw_only=True):
@@ -58,6 +63,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     orchestrators: bool = True
     background: bool = False
     timeout: float = 600.0
+    isolation: Isolation = "none"
 
 
 class Runner(Protocol):

@@ -1,0 +1,317 @@
+"""`isolation: worktree`: children work in copies of the repository, and hand over branches with a report of how they merge."""
+
+import asyncio
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from melete.core.delegation import DELEGATE
+from melete.core.event import ToolEnded
+from melete.testing import Call, ScriptedModel
+from tests.delegating import PARENT, Family, Line, delegate
+from tests.talking import Talk, content, talk
+
+pytestmark = pytest.mark.needs("git")
+QUIET: dict[str, object] = {"skills.enabled": False}
+BODY = "".join(f"line {n}\n" for n in range(1, 21))
+
+
+def git(folder: Path, *words: str, stdin: str | None = None) -> str:
+    done = subprocess.run(["git", *words], cwd=folder, input=stdin, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def shell(command: str) -> Call:
+    return Call("terminal", {"command": command})
+
+
+def repository(folder: Path) -> Path:
+    """A repository in which much is uncommitted, with a stash, a hook that must not run, and a filter."""
+    folder.mkdir(parents=True, exist_ok=True)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "config", "user.name", "Somebody")
+    git(folder, "config", "user.email", "some@body")
+    for name in ("a.txt", "b.txt", "gone.txt"):
+        (folder / name).write_text(BODY)
+    (folder / "sub").mkdir()
+    (folder / "sub" / "c.txt").write_text("c\n")
+    (folder / ".gitignore").write_text("*.log\n")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "first")
+    (folder / "a.txt").write_text("stashed\n")
+    git(folder, "stash", "-q")
+    (folder / "b.txt").write_text(BODY.replace("line 1\n", "staged\n"))
+    git(folder, "add", "b.txt")
+    (folder / "b.txt").write_text(BODY.replace("line 1\n", "staged\n").replace("line 20\n", "unstaged\n"))
+    (folder / "gone.txt").unlink()
+    (folder / "new.txt").write_text("untracked\n")
+    (folder / "x.log").write_text("ignored\n")
+    for hook in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
+        (folder / ".git" / "hooks" / hook).write_text("#!/bin/sh\necho ran >> /tmp/../$PWD/hooked.log\nexit 1\n")
+        (folder / ".git" / "hooks" / hook).chmod(0o755)
+    return folder
+
+
+def state(folder: Path) -> list[str]:
+    """All of a repository that no child may change."""
+    seen = [git(folder, "rev-parse", "HEAD"), git(folder, "symbolic-ref", "HEAD"), git(folder, "stash", "list")]
+    seen += [row for row in git(folder, "show-ref").splitlines() if "refs/heads/melete/" not in row]
+    seen += [git(folder, "diff", "--cached"), git(folder, "diff"), git(folder, "status", "--porcelain", "--ignored")]
+    seen += [git(folder, "worktree", "list"), (folder / ".git" / "config").read_text(), str(sorted(os.listdir(folder)))]
+    return [*seen, (folder / ".git" / "index").read_bytes().hex()]
+
+
+def run(folder: Path, family: Family, settings: Mapping[str, object] | None = None, **more: Any) -> list[dict[str, Any]]:
+    """The entries of the children of the last delegation of a run."""
+
+    async def main() -> list[dict[str, Any]]:
+        with ScriptedModel(family) as model:
+            async with talk(model, folder, settings={**QUIET, **(settings or {})}, **more) as here:
+                await here.say(PARENT)
+                return await entries(here)
+
+    return asyncio.run(main())
+
+
+async def entries(here: Talk) -> list[dict[str, Any]]:
+    told = [content(fact) for fact in await here.facts(ToolEnded) if fact.result.name == DELEGATE]
+    return told[-1]["results"]
+
+
+def isolated(*goals: str, **more: Any) -> Call:
+    return Call(DELEGATE, {"tasks": [{"goal": goal, "isolation": "worktree"} for goal in goals], **more})
+
+
+def alone(*lines: Line, parent: Call | None = None) -> Family:
+    return Family({PARENT: [parent or isolated("alone"), "all told"], "alone": lines})
+
+
+def test_it_begins_as_the_files_are_and_leaves_a_branch(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    looks = shell("git status --porcelain; ls; head -1 b.txt; tail -1 b.txt; echo more >> new.txt; rm a.txt; echo 1 > sub/d.txt")
+    seen: list[str] = []
+
+    def end(body: dict[str, Any]) -> str:
+        seen.append(next(m["content"] for m in body["messages"] if m["role"] == "tool"))
+        seen.append(body["messages"][0]["content"])
+        return "I wrote sub/d.txt."
+
+    entry = run(repo, alone(looks, end))[0]
+    merge = entry["merge"]
+    assert state(repo) == before
+    assert not (repo / "hooked.log").exists()
+    assert all(word in seen[0] for word in ("staged", "unstaged", "new.txt"))
+    assert not any(word in seen[0] for word in ("gone.txt", "x.log", "??"))
+    assert f"Work in {repo}/.melete-children/" in seen[1]
+    assert f"a copy of {repo}" in seen[1]
+    assert merge["files"] == {"a.txt": "+0 -20", "new.txt": "+1 -0", "sub/d.txt": "+1 -0"}
+    assert merge["branch"] == f"melete/{entry['session']}"
+    assert merge["applies_cleanly"]
+    assert "conflicts" not in merge
+    assert [one["status"] for one in entry["checked"] if one.get("claim", "").endswith("d.txt")] in ([], ["ok"])
+    subprocess.run(merge["take_over"], shell=True, cwd=repo, check=True)
+    assert (repo / "new.txt").read_text() == "untracked\nmore\n"
+    assert not (repo / "a.txt").exists()
+    assert (repo / "sub" / "d.txt").read_text() == "1\n"
+
+
+def test_two_that_change_the_same_line_are_told_of(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    these = Family(
+        {
+            PARENT: [isolated("one", "two", "three"), "all told"],
+            "one": [shell("sed -i 's/line 5$/one/' a.txt; ls > listed.txt"), "done"],
+            "two": [shell("sleep 0.5; sed -i 's/line 5$/two/' a.txt; ls > other.txt"), "done"],
+            "three": [shell("sed -i 's/line 15$/three/' a.txt"), "done"],
+        }
+    )
+    merges = [entry["merge"] for entry in run(repo, these)]
+    assert state(repo) == before
+    assert all(merge["applies_cleanly"] for merge in merges)
+    clashes = {i: merge["conflicts_with"] for i, merge in enumerate(merges) if "conflicts_with" in merge}
+    assert clashes == {1: {merges[0]["branch"]: ["a.txt"]}}
+    assert "other" not in git(repo, "show", f"{merges[0]['branch']}:listed.txt")
+    subprocess.run(merges[0]["take_over"], shell=True, cwd=repo, check=True)
+    subprocess.run(merges[2]["take_over"], shell=True, cwd=repo, check=True)
+    assert "one\n" in (repo / "a.txt").read_text()
+    assert "three\n" in (repo / "a.txt").read_text()
+
+
+def test_one_that_commits_and_a_parent_that_has_moved_on(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    work = f"""
+        sed -i 's/line 5$/child/' a.txt && git commit -qam 'mine' && git checkout -q -b beside && echo 1 > beside.txt &&
+        echo 2 > forced.log && git add -f . && git commit -qm 'beside' && git checkout -q main && echo 3 > left.txt &&
+        git remote && sed -i 's/line 5$/parent/' {shlex.quote(str(repo))}/a.txt"""
+    entry = run(repo, alone(shell(work), "done"))[0]
+    merge = entry["merge"]
+    assert merge["files"] == {"a.txt": "+1 -1", "left.txt": "+1 -0"}
+    assert merge["commits"] == 2
+    assert not merge["applies_cleanly"]
+    assert merge["conflicts"] == ["a.txt"]
+    assert git(repo, "show", f"{merge['branch']}^3:forced.log") == "2"
+    assert git(repo, "log", "--format=%s", "-1", f"{merge['branch']}^2") == "mine"
+    assert "a.txt" in entry["note"], "the parent's own file was not read, or was it"
+    subprocess.run(merge["take_over"], shell=True, cwd=repo, check=True)
+    assert (repo / "left.txt").read_text() == "3\n"
+    assert "parent" in (repo / "a.txt").read_text()
+
+
+def test_file_tools_write_in_the_copy_only(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    writes = [
+        Call("write_file", {"path": str(repo / "stray.txt"), "content": "no"}),
+        Call("write_file", {"path": "mine.txt", "content": "yes\n"}),
+        "done",
+    ]
+    entry = run(repo, alone(*writes))[0]
+    assert [one["status"] for one in entry["tool_trace"]] == ["error", "ok"]
+    assert entry["merge"]["files"] == {"mine.txt": "+1 -0"}
+    assert "files_changed" not in entry
+    assert state(repo) == before
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_nothing_changed_leaves_nothing(tmp_path: Path, committed: bool) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    command = "echo 1 > x && rm x; echo 2 > more.log" + ("; git checkout -q HEAD^{}" if committed else "")
+    entry = run(repo, alone(shell(command), "looked"), {"delegation.isolation": "worktree"})[0]
+    assert entry["merge"] == {"note": "it changed no file: there is no branch"}
+    assert state(repo) == before
+    assert not git(repo, "branch", "--list", "melete/*")
+
+
+def test_one_that_runs_out_of_time_and_goes_on(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    first = shell("echo half > half.txt; git add half.txt; git commit -qm half; (sleep 30; echo late > late.txt) & sleep 60")
+    these = alone(first, parent=isolated("alone"))
+
+    async def main() -> tuple[dict[str, Any], dict[str, Any]]:
+        with ScriptedModel(these) as model:
+            async with talk(model, repo, settings=QUIET) as here:
+                children = here.conversation.children
+                assert children
+                children._rules = type(children._rules)(timeout=2.0)
+                await here.say(PARENT)
+                began = (await entries(here))[0]
+                assert state(repo) == before
+                (repo / "a.txt").write_text("other by now\n")
+                goes_on = shell("cat half.txt; grep -c other a.txt; git log --oneline | wc -l; echo rest > rest.txt")
+                these.lines[PARENT] = [*these.lines[PARENT], Call(DELEGATE, {"goal": "", "resume": began["session"]}), "end"]
+                these.lines["alone"] = [first, goes_on, "whole"]
+                await here.say("And on.")
+                return began, (await entries(here))[0]
+
+    began, ended = asyncio.run(main())
+    assert began["status"] == "timeout"
+    assert began["merge"]["files"] == {"half.txt": "+1 -0"}
+    assert ended["status"] == "completed"
+    assert ended["merge"]["branch"] == began["merge"]["branch"]
+    assert ended["merge"]["base"] == began["merge"]["base"]
+    assert ended["merge"]["files"] == {"half.txt": "+1 -0", "rest.txt": "+1 -0"}
+    assert not (repo / ".melete-children").exists()
+
+
+def test_where_there_can_be_none_nothing_is_begun(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    git(empty, "init", "-q")
+    (tmp_path / "plain").mkdir()
+    taken = repository(tmp_path / "taken")
+    git(taken, "-c", "core.hooksPath=/dev/null", "branch", "melete")
+    for folder, why in ((tmp_path / "plain", "git repository"), (empty, "no commit"), (taken, "named melete")):
+        entry = run(folder, alone("never"))[0]
+        assert entry["status"] == "error"
+        assert why in entry["error"]
+        assert "nothing was begun" in entry["error"]
+        assert not (folder / ".melete-children").exists()
+
+
+def test_a_folder_below_the_top(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    entry = run(repo / "sub", alone(shell("pwd; echo 2 >> c.txt; echo 1 > ../top.txt"), "done"))[0]
+    merge = entry["merge"]
+    assert merge["files"] == {"sub/c.txt": "+1 -0", "top.txt": "+1 -0"}
+    assert state(repo) == before
+    subprocess.run(merge["take_over"], shell=True, cwd=repo / "sub", check=True)
+    assert (repo / "top.txt").exists()
+
+
+def test_in_the_background(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    these = Family(
+        {PARENT: [isolated("later", background=True), "begun", "heard"], "later": [shell("echo 1 > l.txt"), "done"]}
+    )
+
+    async def main() -> str:
+        with ScriptedModel(these) as model:
+            async with talk(model, repo, settings=QUIET, waits=True) as here:
+                await here.say(PARENT)
+                return here.messages()[-1]["content"]
+
+    told = asyncio.run(main())
+    assert '"l.txt": "+1 -0"' in told
+    assert "take_over" in told
+    assert state(repo) == before
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from tests.story.test_a_child_may_work_in_a_copy_of_its_own import QUIET
+from tests.talking import talk
+from tests.delegating import PARENT
+
+class Model:
+    base_url = sys.argv[1]
+
+async def main():
+    async with talk(Model(), Path(sys.argv[2]), settings=QUIET) as here:
+        print(here.conversation.ref.id, flush=True)
+        await here.say(PARENT)
+
+asyncio.run(main())
+"""
+
+
+def test_a_kill_in_the_middle_loses_nothing(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    mark = tmp_path / "mark"
+    first = shell(f"echo half > half.txt; echo > {mark}; sleep 20")
+    these = Family({PARENT: [isolated("alone"), "all told"], "alone": [first, "done"]})
+    with ScriptedModel(these) as model:
+        killed = subprocess.Popen(
+            [sys.executable, "-c", KILLED, model.base_url, str(repo)], stdout=subprocess.PIPE, text=True
+        )
+        assert killed.stdout
+        session = killed.stdout.readline().strip()
+        until = time.monotonic() + 20
+        while not mark.exists() and time.monotonic() < until:
+            time.sleep(0.02)
+        killed.kill()
+        killed.wait()
+        assert [*(repo / ".melete-children").glob("*/half.txt")]
+
+        async def main() -> list[dict[str, Any]]:
+            async with talk(model, repo, settings=QUIET, session=session) as here:
+                await here.go_on()
+                return await entries(here)
+
+        merge = asyncio.run(main())[0]["merge"]
+    assert merge["files"] == {"half.txt": "+1 -0"}
+    assert state(repo) == before
