@@ -134,7 +134,7 @@ export GIT_ALTERNATE_OBJECT_DIRECTORIES="\\"$copy/.git/objects\\""
 )
 tree=$(cat "$t/tree")
 set -- -p "$base"
-for one in $({{ echo "$head"; cat "$t/tips"; }} | sort -u); do
+for one in $({{ echo "$head"; cat "$t/tips"; }} | awk '!seen[$0]++'); do
   g merge-base --is-ancestor "$one" "$base" || set -- "$@" -p "$one"
 done
 if [ $# = 4 ] && [ "$4" = "$old" ] && [ "$(g rev-parse "$old^{{tree}}")" = "$tree" ]; then
