@@ -1,7 +1,6 @@
 """`isolation: worktree`: children work in copies of the repository, and hand over branches with a report of how they merge."""
 
 import asyncio
-import os
 import shlex
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 from melete.core.delegation import DELEGATE
 from melete.core.event import ToolEnded
 from melete.testing import Call, ScriptedModel
-from tests.delegating import PARENT, Family, Line, delegate
+from tests.delegating import PARENT, Family, Line
 from tests.talking import Talk, content, talk
 
 pytestmark = pytest.mark.needs("git")
@@ -28,9 +27,16 @@ exit 1
 BODY = "".join(f"line {n}\n" for n in range(1, 21))
 
 
-def git(folder: Path, *words: str, stdin: str | None = None) -> str:
+def git(folder: Path, *words: str) -> str:
     """What git prints; no hook runs, and it refreshes no index."""
-    done = subprocess.run(["git", "--no-optional-locks", "-c", "core.hooksPath=/dev/null", *words], cwd=folder, input=stdin, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", "--no-optional-locks", "-c", "core.hooksPath=/dev/null", *words],
+        cwd=folder,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return done.stdout.strip()
 
 
@@ -70,11 +76,13 @@ def state(folder: Path) -> list[str]:
     seen = [git(folder, "rev-parse", "HEAD"), git(folder, "symbolic-ref", "HEAD"), git(folder, "stash", "list")]
     seen += [row for row in git(folder, "show-ref").splitlines() if "refs/heads/melete/" not in row]
     seen += [git(folder, "diff", "--cached"), git(folder, "diff"), git(folder, "status", "--porcelain", "--ignored")]
-    seen += [git(folder, "worktree", "list"), (folder / ".git" / "config").read_text(), str(sorted(os.listdir(folder)))]
+    seen += [git(folder, "worktree", "list"), (folder / ".git" / "config").read_text(), str(sorted(folder.iterdir()))]
     return [*seen, (folder / ".git" / "index").read_bytes().hex()]
 
 
-def run(folder: Path, family: Family, settings: Mapping[str, object] | None = None, **more: Any) -> list[dict[str, Any]]:
+def run(
+    folder: Path, family: Family, settings: Mapping[str, object] | None = None, **more: Any
+) -> list[dict[str, Any]]:
     """The entries of the children of the last delegation of a run."""
 
     async def main() -> list[dict[str, Any]]:
@@ -102,7 +110,9 @@ def alone(*lines: Line, parent: Call | None = None) -> Family:
 def test_it_begins_as_the_files_are_and_leaves_a_branch(tmp_path: Path) -> None:
     repo = repository(tmp_path / "work")
     before = state(repo)
-    looks = shell("git status --porcelain; ls; head -1 b.txt; tail -1 b.txt; echo more >> new.txt; rm a.txt; echo 1 > sub/d.txt")
+    looks = shell(
+        "git status --porcelain; ls; head -1 b.txt; tail -1 b.txt; echo more >> new.txt; rm a.txt; echo 1 > sub/d.txt"
+    )
     seen: list[str] = []
 
     def end(body: dict[str, Any]) -> str:
@@ -265,7 +275,9 @@ def test_nothing_changed_leaves_nothing(tmp_path: Path, committed: bool) -> None
 def test_one_that_runs_out_of_time_and_goes_on(tmp_path: Path) -> None:
     repo = repository(tmp_path / "work")
     before = state(repo)
-    first = shell("echo half > half.txt; git add half.txt; git commit -qm half; (sleep 30; echo late > late.txt) & sleep 60")
+    first = shell(
+        "echo half > half.txt; git add half.txt; git commit -qm half; (sleep 30; echo late > late.txt) & sleep 60"
+    )
     these = alone(first, parent=isolated("alone"))
 
     async def main() -> tuple[dict[str, Any], dict[str, Any]]:
@@ -279,7 +291,11 @@ def test_one_that_runs_out_of_time_and_goes_on(tmp_path: Path) -> None:
                 assert state(repo) == before
                 (repo / "a.txt").write_text("other by now\n")
                 goes_on = shell("cat half.txt; grep -c other a.txt; git log --oneline | wc -l; echo rest > rest.txt")
-                these.lines[PARENT] = [*these.lines[PARENT], Call(DELEGATE, {"goal": "", "resume": began["session"]}), "end"]
+                these.lines[PARENT] = [
+                    *these.lines[PARENT],
+                    Call(DELEGATE, {"goal": "", "resume": began["session"]}),
+                    "end",
+                ]
                 these.lines["alone"] = [first, goes_on, "whole"]
                 await here.say("And on.")
                 return began, (await entries(here))[0]
