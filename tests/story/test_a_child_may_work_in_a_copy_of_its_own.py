@@ -29,15 +29,8 @@ BODY = "".join(f"line {n}\n" for n in range(1, 21))
 
 def git(folder: Path, *words: str) -> str:
     """What git prints; no hook runs, and it refreshes no index."""
-    done = subprocess.run(
-        ["git", "--no-optional-locks", "-c", "core.hooksPath=/dev/null", *words],
-        cwd=folder,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout.strip()
+    argv = ["git", "--no-optional-locks", "-c", "core.hooksPath=/dev/null", *words]
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def shell(command: str) -> Call:
@@ -265,6 +258,7 @@ def test_below_the_top_the_sandbox_has_none(own_home: Path) -> None:
 def test_nothing_changed_leaves_nothing(tmp_path: Path, committed: bool) -> None:
     repo = repository(tmp_path / "work")
     before = state(repo)
+    git(repo, "update-ref", "refs/melete/0123456789ab", "HEAD")  # of a copy that is gone
     command = "echo 1 > x && rm x; echo 2 > more.log" + ("; git checkout -q HEAD^{}" if committed else "")
     entry = run(repo, alone(shell(command), "looked"), {"delegation.isolation": "worktree"})[0]
     assert entry["merge"] == {"note": "it changed no file: there is no branch"}
@@ -291,12 +285,8 @@ def test_one_that_runs_out_of_time_and_goes_on(tmp_path: Path) -> None:
                 assert state(repo) == before
                 (repo / "a.txt").write_text("other by now\n")
                 goes_on = shell("cat half.txt; grep -c other a.txt; git log --oneline | wc -l; echo rest > rest.txt")
-                these.lines[PARENT] = [
-                    *these.lines[PARENT],
-                    Call(DELEGATE, {"goal": "", "resume": began["session"]}),
-                    "end",
-                ]
-                these.lines["alone"] = [first, goes_on, "whole"]
+                again = Call(DELEGATE, {"goal": "", "resume": began["session"]})
+                these.lines = {PARENT: [*these.lines[PARENT], again, "end"], "alone": [first, goes_on, "whole"]}
                 await here.say("And on.")
                 return began, (await entries(here))[0]
 
@@ -352,6 +342,33 @@ def test_in_the_background(tmp_path: Path) -> None:
     told = asyncio.run(main())
     assert '"l.txt": "+1 -0"' in told
     assert "take_over" in told
+    assert state(repo) == before
+
+
+def test_in_the_background_it_goes_on_in_its_folder(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    work = [shell("echo 1 > l.txt"), shell("ls; echo 2 > m.txt"), "done"]
+    these = Family({PARENT: [isolated("later", background=True), "begun", "heard"], "later": work}, slow={"later": 1.5})
+
+    async def main() -> str:
+        with ScriptedModel(these) as model:
+            async with talk(model, repo, settings=QUIET) as here:
+                await here.say(PARENT)
+                session = here.conversation.ref.id
+                while not [*(repo / ".melete-children").glob("*/l.txt")]:  # noqa: ASYNC110 - nobody says it
+                    await asyncio.sleep(0.02)
+            these.slow = {}
+            async with talk(model, repo, settings=QUIET, session=session, waits=True) as here:
+                children = here.conversation.children
+                while children and children.awaited():  # noqa: ASYNC110 - nobody says it
+                    await asyncio.sleep(0.02)
+                await here.go_on()
+                return here.messages()[-1]["content"]
+
+    told = asyncio.run(main())
+    assert '"l.txt": "+1 -0"' in told
+    assert '"m.txt": "+1 -0"' in told
     assert state(repo) == before
 
 

@@ -29,8 +29,8 @@ LISTED = 200
 """Files that a report names; of more it says how many."""
 WHY: Final[Mapping[int, str]] = {
     scripts.NO_GIT: "there is no git in {env}. Ask again without isolation",
-    scripts.NO_REPOSITORY: "{cwd} is in no git repository that can be seen from here ({said}). Ask again without isolation, or start "
-    "at the top of one",
+    scripts.NO_REPOSITORY: "{cwd} is in no git repository that can be seen from here ({said}). Ask again without isolation, or "
+    "start at the top of one",
     scripts.NO_COMMIT: "the repository has no commit yet. Commit something first, or ask again without isolation",
     scripts.TAKEN: "a branch named melete is in the way of melete/SESSION. Rename it, or ask again without isolation",
     scripts.LED_ASTRAY: f"{FOLDER} is a link. Remove it, or ask again without isolation",
