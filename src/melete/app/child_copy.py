@@ -184,7 +184,6 @@ class Copy:
         if (commits := int(rows[0]) - 1) > 0:
             report["commits"] = commits
         report |= self._partly(rows[1:])
-        self.spare = "kept" not in report
         bad = await self._conflicts(left, "")
         report["applies_cleanly"] = not bad
         if bad:
@@ -197,6 +196,7 @@ class Copy:
         if command := self._command(left, bad):
             report["take_over"] = command
         others.append(left)
+        self.spare = "kept" not in report
         return report
 
     def _partly(self, rows: Sequence[str]) -> dict[str, str]:

@@ -75,6 +75,8 @@ else
     g write-tree
   )
   tip=$(g rev-parse HEAD)
+  GIT_COMMITTER_DATE="$(g show -s --format=%ct HEAD) +0000"  # so siblings that find the same begin from the same commit
+  export GIT_COMMITTER_DATE GIT_AUTHOR_DATE="$GIT_COMMITTER_DATE"
   [ "$(g rev-parse 'HEAD^{{tree}}')" = "$tree" ] || tip=$(g commit-tree -p HEAD -m 'What was there when a child began' "$tree")
   base=$tip
 fi
