@@ -22,20 +22,21 @@ Worth it for a part that stands alone, takes much reading or thinking, would fil
 the person nothing, and can end in this turn. Not for one call, a script, or the whole task as it is.
 A child knows nothing of this conversation: say in goal and context what is wanted, paths, errors, limits, the language of the \
 report. {most}
-toolsets: terminal+file for code, web for research; empty is all of yours. Reports are claims: for effects outside ask for \
-something you can check (path, address, id, exit status). Always a list of results, in the order of the tasks; resume goes on with \
-a child's session. Synthesise them yourself."""
+toolsets: terminal+file for code, web for research. Reports are claims: for effects outside ask for something you can check \
+(path, address, id, exit status). Always a list of results, in the order of the tasks. Synthesise them yourself."""
 
+Isolated = Literal["none", "worktree"] | None
 Toolsets = Annotated[list[str], Meta(description="Empty: all that you have.")]
 
 
 class Part(Struct, frozen=True, kw_only=True):
-    """One task of several."""
+    """One task."""
 
     goal: str
     context: str = ""
     toolsets: list[str] = []
     role: Literal["leaf", "orchestrator"] = "leaf"
+    isolation: Isolated = None
 
 
 class DelegationTools:
@@ -68,15 +69,16 @@ def delegating(runner: Runner | None) -> Tool:
         goal: str = "",
         context: str = "",
         toolsets: Toolsets = [],  # noqa: B006 - the schema's default, never changed
-        tasks: Annotated[list[Part], Meta(description="Several at once, in place of goal, context, toolsets.")] = [],  # noqa: B006
+        tasks: Annotated[list[Part], Meta(description="Several at once, in place of the above.")] = [],  # noqa: B006
         role: Annotated[Literal["leaf", "orchestrator"], Meta(description="An orchestrator may delegate.")] = "leaf",
         resume: Annotated[str, Meta(description="The session of a child that goes on.")] = "",
+        isolation: Annotated[Isolated, Meta(description="worktree: in a copy of the repository.")] = None,
         background: Annotated[bool | None, Meta(description="Go on meanwhile; a message brings the result.")] = None,
     ) -> Output:
         """What the model reads is ABOUT, with the limit of the settings in it."""
         if runner is None:
             raise ToolError("no children can be begun in this session")
-        one = Part(goal=goal, context=context, toolsets=toolsets, role=role)
+        one = Part(goal=goal, context=context, toolsets=toolsets, role=role, isolation=isolation)
         asked = _tasks(tasks or [one], resume="" if tasks else resume, rules=runner.rules)
         if rules.background if background is None else background:
             return Output(fields=await _begin(runner, ctx, asked))
@@ -106,6 +108,7 @@ def _tasks(parts: Sequence[Part], *, resume: str, rules: Rules) -> list[Task]:
             toolsets=tuple(dict.fromkeys(part.toolsets)),
             role=part.role if nested else "leaf",
             resume=resume,
+            isolation=part.isolation or rules.isolation,
         )
         for part in parts
     ]

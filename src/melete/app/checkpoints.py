@@ -36,8 +36,9 @@ def checkpoints_at(app: Melete, folder: str) -> Checkpoints:
 
 
 def checkpoint_guards(app: Melete, env: Environment, turn: Turn) -> list[Guard]:
-    """The guard that makes a checkpoint before the first change of a turn; none where there can be none."""
-    if not app.loaded.settings.checkpoints.enabled or not (folder := _folder(app, env)):
+    """The guard that makes a checkpoint before the first change of a turn; none where there can be none, nor in a child's copy."""
+    wanted = app.loaded.settings.checkpoints.enabled and not getattr(env, "copied", "")
+    if not wanted or not (folder := _folder(app, env)):
         return []
     kept = turn.folders.get(folder) or Kept(checkpoints=checkpoints_at(app, folder))
     turn.folders[folder] = kept

@@ -21,12 +21,13 @@ from melete.agent.checkpointing import Turn
 from melete.agent.delegate import delegating
 from melete.agent.run import Start, title_of
 from melete.app.background import Waking, open_processes
+from melete.app.child_copy import WORKTREE, Copy, Left, Moved, open_copy
 from melete.app.children import Children
 from melete.app.opening import Options
 from melete.app.places import key_of, open_place
 from melete.app.service import Conversation, How
 from melete.app.skills import Skills
-from melete.core.delegation import BLOCKED, DELEGATE, SUBAGENT, Rules, Status, Task
+from melete.core.delegation import BLOCKED, DELEGATE, SUBAGENT, Outcome, Rules, Status, Task
 from melete.core.errors import EnvironmentFailure, MeleteError, SessionNotFoundError
 from melete.core.event import Answered, Asked, Opened, Question, RunEnded
 from melete.core.message import Message, Origin, Taint, Text, Thinking, ToolCall
@@ -116,6 +117,17 @@ class Child(Conversation):
     """A conversation on behalf of another one."""
 
     order: Order
+    copy: Copy | None = None
+
+    async def hand_over(self, outcome: Outcome, *, others: list[Left]) -> Outcome:
+        """Its outcome with what it has left in its copy; all that it has begun is ended first."""
+        if self.copy is None:
+            return outcome
+        await self._processes.aclose()
+        await self.env.aclose()
+        merge = await self.copy.deliver(self.ref.id, title_of(self.order.task.goal), others=others)
+        fields = {name: value for name, value in outcome.fields.items() if name != "files_changed"}
+        return structs.replace(outcome, fields={**fields, "merge": merge})
 
     def budget(self) -> RunBudget:
         """Its share of the parent's account."""
@@ -160,7 +172,10 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
     async with AsyncExitStack() as stack:
         before = await _before(order)
         key = key_of(before.ref if before else None, before.opened.about if before else {})
-        env = _place(order, key)
+        copy = await _copy(order, key, before)
+        if copy:
+            stack.push_async_callback(copy.aclose)
+        env = _place(order, key, copy)
         stack.push_async_callback(env.aclose)
         tools, sets = _tools(order)
         options = Options(
@@ -170,7 +185,7 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
             max_steps=given.max_iterations,
             effort="" if order.argv else given.reasoning_effort or parent.options.effort,
             yolo=parent.options.yolo,
-            extra="" if before else brief(task, order.rules, folder=env.cwd),
+            extra="" if before else brief(task, order.rules, folder=env.cwd, copy_of=copy.top if copy else ""),
             waits=True,
             learns=False,
         )
@@ -195,6 +210,8 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
         child.skills.among(tools)
         child.skills.state[TREE] = parent.skills.state.setdefault(TREE, {})
         stack.push_async_callback(child.compacting.aclose)
+        if copy:
+            child.copy, copy.spare = copy, False
         yield child
 
 
@@ -274,6 +291,7 @@ async def _before(order: Order) -> Before | None:
 async def _begun(order: Order, env: Environment, key: str) -> SessionRef:
     parent, task = order.parent, order.task
     about = {"place": key, "goal": task.goal, "role": task.role, "depth": str(order.rules.depth)}
+    about |= {"isolation": task.isolation} if task.isolation == WORKTREE else {}
     opened = Opened(
         owner=parent.ref.owner,
         source=SUBAGENT,
@@ -285,12 +303,23 @@ async def _begun(order: Order, env: Environment, key: str) -> SessionRef:
     return await parent.app.store.create(opened)
 
 
-def _place(order: Order, key: str) -> Environment:
-    """Where the child works: in the parent's folder."""
-    parent = order.parent
-    if parent.env.name not in OWN:
-        return cast("Environment", Lent(parent.env))
-    return open_place(parent.app, parent.env.name, cwd=parent.env.cwd, key=key)
+async def _copy(order: Order, key: str, before: Before | None) -> Copy | None:
+    """The copy in which the child works, if it is to have one; one that goes on works where it did. Raises ToolError."""
+    wanted = before.opened.about.get("isolation") if before else order.task.isolation
+    if wanted != WORKTREE:
+        return None
+    return await open_copy(order.parent.env, key, session=before.ref.id if before else "")
+
+
+def _place(order: Order, key: str, copy: Copy | None) -> Environment:
+    """Where the child works: in its copy, else in the parent's folder."""
+    app, env = order.parent.app, order.parent.env
+    own = cast("Environment", Lent(env))
+    if env.name in OWN:
+        own = open_place(app, env.name, cwd=env.root if isinstance(env, Moved) else env.cwd, key=key)
+    if copy:
+        return copy.moved(own)
+    return Moved(own, cwd=env.cwd, copied=env.copied, over=env.over) if isinstance(env, Moved) else own
 
 
 def _tools(order: Order) -> tuple[Sequence[Tool], Mapping[str, Sequence[str]]]:

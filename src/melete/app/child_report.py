@@ -10,14 +10,17 @@ from msgspec import Struct, structs
 
 from melete.agent import results
 from melete.agent.claim_words import claims
+from melete.app.child_copy import WORKTREE, find_copy
+from melete.app.places import key_of
 from melete.app.verifying import checked, last_run
 from melete.app.wire import Melete
 from melete.core.delegation import DELEGATE, PROGRAM, Outcome, Status, Trace
-from melete.core.errors import StoreError
+from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import Delegated, Fact, Reply, RunEnded, Spent, Stop, ToolEnded, ToolStarted
 from melete.core.message import Taint, ToolCall, ToolResult, Usage
 from melete.core.ports import Environment
 from melete.core.session import Session, SessionRef
+from melete.core.tool import ToolError
 from melete.core.transcript import Transcript
 from melete.security.taint import UNTRUSTED, worst
 
@@ -225,7 +228,7 @@ async def _settled(
         if fact is not None:
             ref = structs.replace(parent, id=fact.child)
             try:
-                outcome = await outcome_of(app, ref, End(asked=parent, status="interrupted", error=KILLED, env=env))
+                outcome = await _killed(app, ref, parent, env=env)
             except StoreError as error:
                 outcome = failed("interrupted", f"{KILLED}; its log cannot be read: {error}")
         taints.append(outcome.taint)
@@ -235,6 +238,24 @@ async def _settled(
     taint: Taint = worst(taints)
     result = ToolResult(call=call.id, name=call.name, content=content, taint=taint)
     return ToolEnded(result=result, outcome="cancelled")
+
+
+async def _killed(app: Melete, ref: SessionRef, parent: SessionRef, *, env: Environment | None) -> Outcome:
+    """The outcome of a child that a kill has ended; what it left in a copy of its own is put on its branch."""
+    opened = Transcript(await app.store.facts(ref)).opened
+    end = End(asked=parent, status="interrupted", error=KILLED, env=env)
+    if opened is None or opened.about.get("isolation") != WORKTREE:
+        return await outcome_of(app, ref, end)
+    merge: dict[str, Any] = {"kept": f"its copy still stands in {opened.cwd}, and resume goes on there"}
+    try:
+        copy = await find_copy(env, key_of(ref, opened.about)) if env else None
+    except (EnvironmentFailure, ToolError) as error:
+        copy, merge = None, {"error": str(error), **merge}
+    outcome = await outcome_of(app, ref, structs.replace(end, env=copy.moved(env) if env and copy else None))
+    if copy:
+        merge = await copy.deliver(ref.id, opened.title, others=[])
+        await copy.aclose()
+    return structs.replace(outcome, fields={**outcome.fields, "merge": merge})
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from melete.core.tool import ToolContext, ToolError
 
 if TYPE_CHECKING:
     from melete.agent.budget import RunBudget
-    from melete.app import child_background, child_report
+    from melete.app import child_background, child_copy, child_report
     from melete.app.child import Child, Order
     from melete.app.service import Conversation
     from melete.core.model import ModelClient
@@ -71,6 +71,7 @@ def rules_of(given: DelegationSettings) -> Rules:
         background=given.background,
         timeout=given.child_timeout_seconds,
         programs=bool(given.command),
+        isolation=given.isolation,
     )
 
 
@@ -90,6 +91,8 @@ class Children:
         self._rows: dict[str, Row] = {}
         self.at_work: dict[str, ChildNow] = {}
         """The children that run, and those below them, by their sessions; kept where nobody is above."""
+        self._left: dict[str, list[child_copy.Left]] = {}
+        """What the children of a call that work in copies have left."""
         self._gate = asyncio.Semaphore(self._rules.most)
         self._behind: child_background.Behind | None = None
 
@@ -235,6 +238,9 @@ class Children:
         most = min(self.given.max_summary_chars, 90_000 // max(1, self._rules.most))
         end = _end.load()(asked=self.of.ref, status=status, error=error, seconds=seconds, most=most, env=child.env)
         outcome = await _outcome_of.load()(self.app, child.ref, end)
+        if child.copy:
+            row = self._rows.get(child.ref.id)
+            outcome = await child.hand_over(outcome, others=self._left.setdefault(row.call if row else "", []))
         if status in ("timeout", "error", "failed"):
             about = f"child {child.ref.id}: {status}: {error}\nmodel {child.model.name} ({child.model.provider})"
             if path := await _diagnose.load()(self.app, child.ref, about):

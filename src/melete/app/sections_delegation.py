@@ -55,6 +55,12 @@ class DelegationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     background: Annotated[bool, Meta(description="Children work in the background unless a call says otherwise.")] = (
         False
     )
+    isolation: Annotated[
+        Literal["none", "worktree"],
+        Meta(
+            description="worktree: each child works in a copy of the git repository, and hands over a branch; a call may say."
+        ),
+    ] = "none"
     approvals: Annotated[
         Literal["deny", "ask"],
         Meta(

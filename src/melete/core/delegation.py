@@ -16,17 +16,22 @@ BLOCKED: Final = frozenset({DELEGATE, "clarify", "memory", "send_message", "exec
 PROGRAM: Final = "program"
 """The provider and the wire of what is no model: a child that is another program."""
 Role = Literal["leaf", "orchestrator"]
+Isolation = Literal["none", "worktree"]
 Status = Literal["completed", "failed", "timeout", "interrupted", "error"]
 
 
 class Task(Struct, frozen=True, kw_only=True):
-    """Work for a child: `toolsets` empty means those of the parent, `resume` names the session of a child that goes on."""
+    """Work for a child: `toolsets` empty means those of the parent, `resume` names the session of a child that goes on.
+
+    With `isolation` worktree it works in a copy of the parent's repository.
+    """
 
     goal: str
     context: str = ""
     toolsets: tuple[str, ...] = ()
     role: Role = "leaf"
     resume: str = ""
+    isolation: Isolation = "none"
 
 
 class Trace(Struct, frozen=True, kw_only=True):
@@ -64,6 +69,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     background: bool = False
     timeout: float = 600.0
     programs: bool = False
+    isolation: Isolation = "none"
 
 
 class Runner(Protocol):
