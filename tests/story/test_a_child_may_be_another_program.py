@@ -84,22 +84,26 @@ def run(
 
 REPORT = """cat > heard.txt
 echo work > made.txt
-printf 'The list is in \\033[1;31mmade.txt\\033[0m now. I wrote missing.txt.\\nprogress 10%%\\rprogress 99%%\\rNine frogs \\377.\\n'
+printf 'I wrote \\033[1;31mmade.txt\\033[0m. I wrote missing.txt. I wrote old.txt.\\n'
+printf 'progress 10%%\\rprogress 99%%\\rNine frogs \\377.\\n'
 echo loudly >&2"""
 
 
 @PLACES
 def test_it_is_told_its_goal_and_its_output_is_the_report(tmp_path: Path, where: str) -> None:
-    seen = run(tmp_path, program(tmp_path, REPORT), env=where)
+    command = program(tmp_path, REPORT)
+    (tmp_path / "work" / "old.txt").write_text("of yesterday")
+    os.utime(tmp_path / "work" / "old.txt", (1, 1))
+    seen = run(tmp_path, command, env=where)
     row = seen.row
     assert row["status"] == "completed", row
-    assert row["summary"] == "The list is in made.txt now. I wrote missing.txt.\nNine frogs \ufffd."
+    assert row["summary"] == "I wrote made.txt. I wrote missing.txt. I wrote old.txt.\nNine frogs \ufffd."
     assert row["model"] == "agent.sh"
     assert "toolsets do not bind it" in row["note"]
     assert row["tokens"] == {"input": 0, "output": 0}
     assert "cost_usd" not in row
     verdicts = {one["claim"]: one["verdict"] for one in row["checked"]}
-    assert verdicts == {"made.txt": "verified", "missing.txt": "false"}
+    assert verdicts == {"made.txt": "verified", "missing.txt": "false", "old.txt": "unverifiable"}
     heard = (tmp_path / "work" / "heard.txt").read_text()
     for words in ("You are a subagent", "Your goal: count the frogs", "in /pond", "answer with your report"):
         assert words in heard

@@ -9,6 +9,7 @@ from melete.agent.claim_words import claims
 from melete.agent.claims import Done, check_answer, check_report, done
 from melete.app.wire import Melete
 from melete.core.claim import Checked
+from melete.core.delegation import PROGRAM
 from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import Delegated, Fact, RunStarted
 from melete.core.ports import Environment
@@ -32,7 +33,8 @@ async def checked(
     """What a child's report claims and names, as its parent is told of it."""
     if app.loaded.settings.verify.claims == "off":
         return []
-    found = await check_report(text, await calls_of(app, ref.owner, facts), looking(env))
+    calls = [*await calls_of(app, ref.owner, facts), *await _written(text, facts, env)]
+    found = await check_report(text, calls, looking(env))
     rows = [structs.asdict(one) for one in found]
     return [{name: app.redact(value) for name, value in row.items() if value} for row in rows]
 
@@ -48,6 +50,25 @@ async def calls_of(app: Melete, owner: str, facts: Sequence[Fact], *, levels: in
             continue
         found += await calls_of(app, owner, last_run(theirs), levels=levels - 1)
     return [*found, *done(facts)]
+
+
+async def _written(text: str, facts: Sequence[Fact], env: Environment | None) -> list[Done]:
+    """What a program says that it wrote and what has changed since it began, as if it had called a tool: its own are not seen.
+
+    Only where files are this machine's, whose clock tells when they changed.
+    """
+    begun = next((fact for fact in facts if isinstance(fact, RunStarted)), None)
+    if begun is None or begun.provider != PROGRAM or not hasattr(env, "on_host"):
+        return []
+    found: list[Done] = []
+    for path in (claim.handle for claim in claims(text) if claim.kind == "wrote" and claim.handle):
+        try:
+            stat = await env.stat(path) if env else None
+        except (OSError, ValueError, EnvironmentFailure):
+            continue
+        if stat is not None and stat.mtime >= begun.at.timestamp():
+            found.append(Done(tool="write_file", asked=path, arguments={"path": path}, ok=True))
+    return found
 
 
 def looking(env: Environment | None) -> Callable[[str], Awaitable[bool | None]]:
