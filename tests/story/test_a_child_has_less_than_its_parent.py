@@ -57,13 +57,16 @@ def test_its_prompt_has_the_goal_twice_and_neither_files_nor_memory_nor_history(
 def test_its_toolsets_are_those_asked_for_as_far_as_the_parent_has_them(tmp_path: Path) -> None:
     these = Family({PARENT: [delegate("g", toolsets=["file", "memory", "nonesuch"]), "all told"], "g": ["ok"]})
 
-    async def main() -> set[str]:
+    async def main() -> tuple[set[str], str]:
         with ScriptedModel(these) as model:
             async with talk(model, tmp_path / "work", settings=QUIET) as here:
                 await here.say(PARENT)
-            return {tool["function"]["name"] for tool in model.requests[1].json["tools"]}
+                (row,) = content((await here.facts(ToolEnded))[-1])["results"]
+            return {tool["function"]["name"] for tool in model.requests[1].json["tools"]}, row["note"]
 
-    assert asyncio.run(main()) == {"read_file", "write_file", "patch", "search_files"}
+    tools, note = asyncio.run(main())
+    assert tools == {"read_file", "write_file", "patch", "search_files"}
+    assert note == "toolsets that no child has here: memory, nonesuch"
 
 
 RISKY = Call("terminal", {"command": "chmod -R 777 build"})

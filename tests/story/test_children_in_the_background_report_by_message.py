@@ -5,10 +5,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from melete.core.event import Said
-from melete.testing import ScriptedModel
+from melete.core.delegation import DELEGATE
+from melete.core.event import Said, ToolEnded
+from melete.testing import Call, ScriptedModel
 from tests.delegating import PARENT, Family, delegate
-from tests.talking import Talk, talk
+from tests.talking import Talk, content, talk
 
 QUIET: dict[str, Any] = {"skills.enabled": False}
 
@@ -66,3 +67,20 @@ def test_one_that_was_cut_off_goes_on_when_the_session_is_open_again(tmp_path: P
     said = asyncio.run(main())
     assert len(said) == 1
     assert "came late" in said[0]
+
+
+def test_those_that_can_begin_do_and_the_others_say_why(tmp_path: Path) -> None:
+    tasks = [{"goal": "good"}, {"goal": "bad", "toolsets": ["nonesuch"]}, {"goal": "fine"}]
+    begins = Call(DELEGATE, {"tasks": tasks, "background": True})
+    these = Family({PARENT: [begins, "begun", "heard", "heard all"], "good": ["is good"], "fine": ["is fine"]})
+
+    async def main() -> tuple[dict[str, Any], list[str]]:
+        with ScriptedModel(these) as model:
+            async with talk(model, tmp_path / "work", settings=QUIET, waits=True) as here:
+                await here.say(PARENT)
+                return content((await here.facts(ToolEnded))[0]), reports(await here.facts(Said))
+
+    told, said = asyncio.run(main())
+    assert [row["status"] for row in told["results"]] == ["running", "error", "running"]
+    assert "nonesuch" in told["results"][1]["error"]
+    assert {name for name in ("good", "fine") if any(f"is {name}" in text for text in said)} == {"good", "fine"}

@@ -115,10 +115,12 @@ def _tasks(parts: Sequence[Part], *, resume: str, rules: Rules) -> list[Task]:
 
 
 async def _begin(runner: Runner, ctx: ToolContext, tasks: Sequence[Task]) -> Mapping[str, Any]:
-    sessions = await runner.later(ctx, tasks)
-    begun = [{"task_index": number, "session": session} for number, session in enumerate(sessions)]
-    note = "they work in the background; go on with other work, or end your turn: each result comes as a message"
-    return {"success": True, "status": "running", "children": begun, "note": note}
+    begun = [begun if isinstance(begun, str) else begun.fields for begun in await runner.later(ctx, tasks)]
+    rows = [{"status": "running", "session": row} if isinstance(row, str) else row for row in begun]
+    note = (
+        "those that run work in the background; go on with other work, or end your turn: each result comes as a message"
+    )
+    return {"results": [{"task_index": number, **row} for number, row in enumerate(rows)], "note": note}
 
 
 async def _wait(runner: Runner, ctx: ToolContext, tasks: Sequence[Task]) -> Output:

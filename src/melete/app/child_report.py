@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -16,8 +16,8 @@ from melete.app.verifying import checked, last_run
 from melete.app.wire import Melete
 from melete.core.delegation import DELEGATE, PROGRAM, Outcome, Status, Trace
 from melete.core.errors import EnvironmentFailure, StoreError
-from melete.core.event import Delegated, Fact, Reply, RunEnded, Spent, Stop, ToolEnded, ToolStarted
-from melete.core.message import Taint, ToolCall, ToolResult, Usage
+from melete.core.event import Delegated, Fact, Reply, RunEnded, Said, Spent, Steered, Stop, ToolEnded, ToolStarted
+from melete.core.message import Taint, Text, ToolCall, ToolResult, Usage
 from melete.core.ports import Environment
 from melete.core.session import Session, SessionRef
 from melete.core.tool import ToolError
@@ -77,7 +77,8 @@ def error_of(ended: RunEnded) -> str:
 
 async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
     """What the child in this session brings back, whether its run has an end or not."""
-    facts = last_run(await app.store.facts(ref))
+    told = await app.store.facts(ref)
+    facts = last_run(told)
     state = Transcript(facts)
     bills = [fact for fact in facts if isinstance(fact, Spent)]
     usage = sum((bill.usage for bill in bills), Usage())
@@ -111,8 +112,9 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
         else "what it finished stands; go on with resume=session, or do the rest yourself",
     }
     fields |= {name: value for name, value in optional.items() if value}
-    heard = [(one.name, one.taint) for one in _results(facts) if one.taint in UNTRUSTED]
-    heard += [(model, "import")] if program else []
+    heard = _outside(told)  # by runs before this one as well
+    if program:
+        heard.append((model, "import"))
     taint: Taint = worst([of for _, of in heard]) if heard else "tool"
     source = ", ".join(dict.fromkeys(name for name, _ in heard))
     return Outcome(status=end.status, session=ref.id, fields=fields, taint=taint, source=source)
@@ -146,13 +148,13 @@ def changed(facts: Sequence[Fact]) -> list[str]:
     for fact in facts:
         match fact:
             case ToolStarted() if fact.call.name in WRITES:
-                asked[fact.call.id] = str(_object(fact.call.arguments).get("path", ""))
+                asked[fact.call.id] = str(results.object_of(fact.call.arguments).get("path", ""))
             case ToolEnded() if fact.outcome == "ok" and fact.result.call in asked:
-                several = _object(fact.result.content).get("files") or ()
+                several = results.object_of(fact.result.content).get("files") or ()
                 found += [one[name] for one in several for name in ("path", "moved_to") if name in one]
                 found.append(asked[fact.result.call])
             case Delegated() if fact.entry:
-                found += _object(fact.entry).get("files_changed", ())
+                found += results.object_of(fact.entry).get("files_changed", ())
             case _:
                 pass
     return [*dict.fromkeys(path for path in found if path)]
@@ -164,7 +166,7 @@ def finished(facts: Sequence[Fact]) -> list[str]:
     lines: list[str] = []
     for fact in facts:
         if isinstance(fact, ToolEnded) and "/" not in fact.result.call and (call := begun.get(fact.result.call)):
-            said = " ".join(" ".join(map(str, _object(call.arguments).values())).split())
+            said = " ".join(" ".join(map(str, results.object_of(call.arguments).values())).split())
             shown = said if len(said) <= SAID else f"{said[: SAID - 1]}…"
             lines.append(f"{call.name} {shown}: {fact.outcome}")
     return lines[-FINISHED:]
@@ -215,7 +217,7 @@ async def settle_calls(app: Melete, session: Session, *, env: Environment | None
 async def _settled(
     app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated], *, env: Environment | None
 ) -> ToolEnded:
-    asked = _object(call.arguments).get("tasks") or [None]
+    asked = results.object_of(call.arguments).get("tasks") or [None]
     rows: list[dict[str, Any]] = []
     taints: list[str] = []
     for number in range(max(len(asked), max(begun) + 1)):
@@ -258,16 +260,19 @@ async def _killed(app: Melete, ref: SessionRef, parent: SessionRef, *, env: Envi
     return structs.replace(outcome, fields={**outcome.fields, "merge": merge})
 
 
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _results(facts: Sequence[Fact]) -> list[ToolResult]:
-    return [fact.result for fact in facts if isinstance(fact, ToolEnded)]
+def _outside(facts: Sequence[Fact]) -> list[tuple[str, Taint]]:
+    """The texts from outside that a child had in view: what brought each, and its taint."""
+    found: list[tuple[str, Taint]] = []
+    for fact in facts:
+        match fact:
+            case ToolEnded():
+                found.append((fact.result.name, fact.result.taint))
+            case Said() | Steered():
+                texts = [part for part in fact.message.parts if isinstance(part, Text)]
+                found.extend(("what it was told", part.taint) for part in texts)
+            case _:
+                pass
+    return [(name, taint) for name, taint in found if taint in UNTRUSTED]
 
 
 def _last_words(facts: Sequence[Fact]) -> str:

@@ -153,13 +153,16 @@ class Children:
         finally:
             work.budget.release(share)
 
-    async def later(self, ctx: ToolContext, tasks: Sequence[Task]) -> Sequence[str]:
-        """Begin the children in the background and return the ids of their sessions."""
-        shares = self.shares(ctx, tasks)
-        return [
-            await self.behind.begin(ctx.call_id, self.order(task, share))
-            for task, share in zip(tasks, shares, strict=True)
-        ]
+    async def later(self, ctx: ToolContext, tasks: Sequence[Task]) -> Sequence[str | Outcome]:
+        """Begin the children in the background; the id of each one's session, or why it did not begin."""
+        begun: list[str | Outcome] = []
+        for task, share in zip(tasks, self.shares(ctx, tasks), strict=True):
+            try:
+                begun.append(await self.behind.begin(ctx.call_id, self.order(task, share)))
+            except (ToolError, MeleteError) as error:
+                self._work.budget.release(share)
+                begun.append(_failed.load()("error", self.app.redact(str(error))))
+        return begun
 
     def model(self) -> "ModelClient | None":
         """The model that the settings name for children; raises ToolError where it cannot be used."""
@@ -245,11 +248,13 @@ class Children:
             about = f"child {child.ref.id}: {status}: {error}\nmodel {child.model.name} ({child.model.provider})"
             if path := await _diagnose.load()(self.app, child.ref, about):
                 outcome = structs.replace(outcome, fields={**outcome.fields, "diagnostic_path": path})
+        notes = [str(outcome.fields.get("note", ""))]
         if old := await _stale.load()(self.of):
-            note = f"changed since you read them, so read them again before you rely on them: {', '.join(old)}"
-            known = outcome.fields.get("note")
-            note = f"{known}; {note}" if known else note
-            outcome = structs.replace(outcome, fields={**outcome.fields, "note": note})
+            notes.append(f"changed since you read them, so read them again before you rely on them: {', '.join(old)}")
+        if not child.order.argv and (none := [one for one in child.order.task.toolsets if one not in child.sets]):
+            notes.append(f"toolsets that no child has here: {', '.join(none)}")
+        if note := "; ".join(filter(None, notes)):
+            outcome = structs.replace(outcome, fields={**outcome.fields, "note": self.app.redact(note)})
         return outcome
 
     def remember(self, task: Task, outcome: Outcome) -> None:

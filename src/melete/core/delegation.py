@@ -91,6 +91,6 @@ class Runner(Protocol):
         """
         ...
 
-    async def later(self, ctx: Any, tasks: Sequence[Task]) -> Sequence[str]:
-        """Begin the children in the background and return the ids of their sessions; each reports by a message."""
+    async def later(self, ctx: Any, tasks: Sequence[Task]) -> Sequence[str | Outcome]:
+        """Begin the children in the background; the id of each one's session, who reports by a message, or why it did not begin."""
         ...
