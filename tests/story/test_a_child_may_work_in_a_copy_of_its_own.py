@@ -320,6 +320,19 @@ def test_one_that_is_stopped_with_its_parent(tmp_path: Path) -> None:
     assert state(repo) == before
 
 
+def test_another_program_gets_one_too(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    script = tmp_path / "agent"
+    script.write_text("#!/bin/sh\ngrep -c 'a copy of'\npwd > where.txt\necho done\n")
+    script.chmod(0o755)
+    entry = run(repo, alone(), {"delegation.command": str(script)})[0]
+    assert entry["summary"] == "1\ndone"
+    assert entry["merge"]["files"] == {"where.txt": "+1 -0"}
+    assert ".melete-children/" in git(repo, "show", f"{entry['merge']['branch']}:where.txt")
+    assert state(repo) == before
+
+
 def test_where_there_can_be_none_nothing_is_begun(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

@@ -95,6 +95,8 @@ def test_one_that_takes_too_long_gives_what_it_has(tmp_path: Path) -> None:
         ("terminal", "ok"),
         ("terminal", "cancelled"),
     ]
+    assert slow["finished"] == ["terminal echo here > made.txt: ok", "terminal sleep 60: cancelled"]
+    assert "finished" not in quick
     assert (tmp_path / "work" / "made.txt").exists()
 
 
@@ -145,6 +147,15 @@ def test_a_child_goes_on_where_it_stopped(tmp_path: Path) -> None:
     first, second = (result["results"][0] for result in found["results"])
     assert (first["summary"], second["summary"]) == ("half", "whole")
     assert first["session"] == second["session"]
+
+
+def test_the_files_that_it_changed_are_named_however_it_changed_them(tmp_path: Path) -> None:
+    several = "*** Begin Patch\n*** Add File: new/b.txt\n+b\n*** Add File: c.txt\n+c\n*** End Patch"
+    writes = Call("write_file", {"path": "a.txt", "content": "a\n"})
+    refused = Call("patch", {"mode": "replace", "path": "none.txt", "old_string": "x", "new_string": "y"})
+    these = family("write", write=[writes, Call("patch", {"mode": "patch", "patch": several}), refused, "written"])
+    (row,) = run(tmp_path, these)["results"][0]["results"]
+    assert row["files_changed"] == ["a.txt", "new/b.txt", "c.txt"]
 
 
 def test_what_cannot_be_begun_is_an_error_that_says_why(tmp_path: Path) -> None:

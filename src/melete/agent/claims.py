@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from melete.agent.claim_words import claims, handles
+from melete.agent.results import object_of
 from melete.core.claim import Checked, Claim, Verdict
 from melete.core.event import Fact, ToolEnded, ToolStarted
 
@@ -51,13 +51,13 @@ def done(facts: Sequence[Fact]) -> list[Done]:
     for fact in facts:
         if not isinstance(fact, ToolEnded):
             continue
-        call, result = begun.get(fact.result.call), _object(fact.result.content)
+        call, result = begun.get(fact.result.call), object_of(fact.result.content)
         code = result.get("exit_code", -1)
         found.append(
             Done(
                 tool=fact.result.name,
                 asked=call.arguments if call else "",
-                arguments=_object(call.arguments) if call else {},
+                arguments=object_of(call.arguments) if call else {},
                 ok=fact.outcome == "ok" and not fact.result.error,
                 code=code if isinstance(code, int) else -1,
                 result=fact.result.content,
@@ -171,11 +171,3 @@ def _exit(claim: Claim, calls: Sequence[Done]) -> tuple[Verdict, str]:
         if codes
         else ("false", "it ran no command")
     )
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

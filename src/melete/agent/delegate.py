@@ -12,7 +12,7 @@ from msgspec import Meta, Struct, structs
 from melete.agent.results import Stopped
 from melete.core.delegation import Outcome, Rules, Runner, Task
 from melete.core.message import Taint
-from melete.core.tool import Output, Tool, ToolContext, ToolError, tool
+from melete.core.tool import Effect, Output, Tool, ToolContext, ToolError, tool
 from melete.security.taint import worst
 
 KEY = "delegation.max_concurrent_children"
@@ -59,8 +59,10 @@ class DelegationTools:
 def delegating(runner: Runner | None) -> Tool:
     """The tool for a session whose children `runner` starts; without one it is there to be looked at, and refuses."""
     rules = runner.rules if runner else Rules()
+    # What programs do no guard of ours sees, so the call that begins them is guarded as one that changes things.
+    effect: Effect = "outside" if rules.programs else "read"
 
-    @tool(parallel=True, effect="read", limit=120_000, deadline=math.inf, at_most=rules.most)
+    @tool(parallel=not rules.programs, effect=effect, limit=120_000, deadline=math.inf, at_most=rules.most)
     async def delegate_task(
         ctx: ToolContext,
         *,

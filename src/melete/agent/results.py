@@ -69,8 +69,13 @@ def failure(
 
 def fields_of(ended: ToolEnded) -> dict[str, Any]:
     """The JSON object of a stored outcome; empty where its content is none."""
+    return object_of(ended.result.content)
+
+
+def object_of(text: str) -> dict[str, Any]:
+    """The JSON object that a text is; empty where it is none."""
     try:
-        value = msgspec.json.decode(ended.result.content)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}

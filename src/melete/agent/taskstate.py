@@ -8,12 +8,13 @@ import math
 import posixpath
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from melete.agent.notable import sentences as sentences_of
 from melete.agent.notable import skeleton, stems, values, weigh
+from melete.agent.results import object_of
 from melete.core.event import Compacted, Fact, Reply, Said, Steered, ToolEnded, ToolStarted
 from melete.core.message import Message, Taint, Text, ToolCall
 from melete.core.taskstate import RECALLED, Kept, Step, TaskState
@@ -169,7 +170,7 @@ class Fold:
             return
 
     def _ran(self, call: ToolCall, *, ok: bool) -> None:
-        command = " ".join(str(_fields(call).get("command", "")).split())
+        command = " ".join(str(object_of(call.arguments).get("command", "")).split())
         if not command:
             return
         words = [posixpath.basename(word) for word in command.split()[:2]]
@@ -179,7 +180,7 @@ class Fold:
         (self._worked if ok else self._failed)[kind] = _short(command)
 
     def _wrote(self, call: ToolCall) -> None:
-        fields = _fields(call)
+        fields = object_of(call.arguments)
         named = [str(fields[key]) for key in ("path", "file_path", "file") if fields.get(key)]
         patch = str(fields.get("patch", ""))
         named += [
@@ -368,12 +369,4 @@ def _short(text: str) -> str:
 
 
 def _arguments(call: ToolCall) -> str:
-    return ", ".join(str(value)[:60] for value in _fields(call).values() if isinstance(value, str | int))
-
-
-def _fields(call: ToolCall) -> dict[str, Any]:
-    try:
-        found: Any = msgspec.json.decode(call.arguments)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return ", ".join(str(value)[:60] for value in object_of(call.arguments).values() if isinstance(value, str | int))

@@ -61,10 +61,26 @@ def choose_other(loaded: Loaded, other: str | Fallback) -> Chosen:
     return choose(with_fallback(loaded, other), key_variable=other.key_variable, beside=loaded)
 
 
-def choose(loaded: Loaded, *, key_variable: str = "", beside: Loaded | None = None) -> Chosen:
+def choose_for_children(loaded: Loaded, *, key_variable: str) -> Chosen:
+    """The model that `delegation` names, whose own key, if it has one, stands in `key_variable`; raises as `choose` does.
+
+    Another key goes only to the very address that it was set for: a vendor's to that vendor, MELETE_API_KEY to the settings' own
+    server.
+    """
+    given = loaded.settings.delegation
+    if not (given.provider or given.base_url or given.api_key):
+        return choose(with_model(loaded, given.model), beside=loaded)
+    name = given.model or loaded.settings.model.name
+    item = Fallback(name=name, provider=given.provider, base_url=given.base_url)
+    variable = key_variable if given.api_key or given.base_url else ""
+    return choose(with_fallback(loaded, item), key_variable=variable, beside=loaded, strict=True)
+
+
+def choose(loaded: Loaded, *, key_variable: str = "", beside: Loaded | None = None, strict: bool = False) -> Chosen:
     """The model that the settings choose; `key_variable` names one that stands before the usual variables.
 
-    `beside` are the settings in whose model's place it stands, where it stands in for another.
+    `beside` are the settings in whose model's place it stands, where it stands in for another. With `strict` a key is for one
+    address, port and all, and not for whatever address stands beside its vendor's name.
 
     Raises NoModelError with the ways to get one when none is configured, ConfigError for an unknown vendor, an address that
     is none, or a missing key.
@@ -73,9 +89,10 @@ def choose(loaded: Loaded, *, key_variable: str = "", beside: Loaded | None = No
     place = _place(loaded)
     parts = address(place.base_url, where=loaded.origin("model.base_url").where) if place.base_url else None
     settings = loaded.settings.model
-    same = beside is None or _host(place) == _host_of(beside)
-    own = OWN_KEY if place.own and same else ""
-    names = tuple(n for n in (key_variable, own, *place.key_variables) if n)
+    its = _place_of(beside) if beside else place
+    same = its is not None and _host(place) == _host(its)
+    ours = _is_ours(place, beside, strict=strict) if beside else place.own
+    names = _names(loaded, place, key_variable, ours=ours, strict=strict)
     spec = ModelSpec(
         model=place.name,
         base_url=place.base_url.strip(),
@@ -98,16 +115,39 @@ def choose(loaded: Loaded, *, key_variable: str = "", beside: Loaded | None = No
     return Chosen(spec=spec, key_variables=names)
 
 
+def _names(loaded: Loaded, place: Place, key_variable: str, *, ours: bool, strict: bool) -> tuple[str, ...]:
+    """The variables whose keys may go to a place, the nearest first."""
+    vendor = known_providers(loaded).get(place.provider)
+    elsewhere = strict and vendor is not None and _origin(vendor.base_url) != _origin(place.base_url)
+    names = (key_variable, OWN_KEY if ours else "", *(() if elsewhere else place.key_variables))
+    return tuple(name for name in names if name)
+
+
+def _is_ours(place: Place, beside: Loaded, *, strict: bool) -> bool:
+    """Whether MELETE_API_KEY may go there: it is for the settings' own server, or for the vendor of their model."""
+    server = beside.settings.model.base_url.strip()
+    its = structs.replace(place, base_url=server) if server else _place_of(beside)
+    if its is None or not place.own:
+        return False
+    return _host(its) == _host(place) and (not strict or _origin(its.base_url) == _origin(place.base_url))
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """What tells servers apart: scheme, and host with port as they are written."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.rpartition("@")[2].lower()
+
+
 def _host(place: Place) -> str:
     return urlsplit(place.base_url).hostname or place.wire
 
 
-def _host_of(loaded: Loaded) -> str:
-    """Where the settings' own model is; empty where they choose none."""
+def _place_of(loaded: Loaded) -> Place | None:
+    """Where the settings' own model is; None where they choose none."""
     try:
-        return _host(_place(_set_aside(loaded)))
+        return _place(_set_aside(loaded))
     except ConfigError:
-        return ""
+        return None
 
 
 def _extra(loaded: Loaded) -> Mapping[str, Any]:
@@ -158,15 +198,18 @@ def with_fallback(loaded: Loaded, item: Fallback) -> Loaded:
         wire=item.wire,
         context_length=item.context_length,
     )
-    return _with(loaded, model)
+    return _with(loaded, model, address=bool(item.base_url))
 
 
-def _with(loaded: Loaded, model: ModelSettings) -> Loaded:
+def _with(loaded: Loaded, model: ModelSettings, *, address: bool = False) -> Loaded:
+    """The settings with another model; with `address` it stands where its base URL says, whatever its name begins with."""
     settings = structs.replace(loaded.settings, model=model)
     chosen = Origin(kind="flag", where="the model just chosen")
     origins = {**loaded.origins, "model.name": chosen}
     if model.provider != loaded.settings.model.provider:
         origins["model.provider"] = chosen
+    if address:
+        origins["model.base_url"] = chosen
     return structs.replace(loaded, settings=settings, origins=origins)
 
 
@@ -305,7 +348,7 @@ def _key(place: Place, names: Sequence[str], variables: Mapping[str, str]) -> st
     wanted = next((n for n in names if n != OWN_KEY), OWN_KEY)
     raise ConfigError(
         f"no key for {place.provider or host}",
-        next=f"put {wanted}=… into .env of the home or the environment"
+        next=(f"set {wanted}" if "." in wanted else f"put {wanted}=… into .env of the home or the environment")
         + ("" if place.provider else "; any value will do where the server wants none")
         + _other_way(place, variables),
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from melete.agent.checkpointing import CheckpointGuard
+from melete.agent.checkpointing import CheckpointGuard, Kept, Turn
 from melete.app.wire import Melete
 from melete.core.environment import Checkpoint, Checkpoints, Environment
 from melete.core.errors import UsageError
@@ -35,18 +35,26 @@ def checkpoints_at(app: Melete, folder: str) -> Checkpoints:
     )
 
 
-def checkpoint_guards(app: Melete, env: Environment, turn: str) -> list[Guard]:
-    """The guard that makes a checkpoint before the first change of a run; none where there can be none, nor in a child's copy."""
+def checkpoint_guards(app: Melete, env: Environment, turn: Turn) -> list[Guard]:
+    """The guard that makes a checkpoint before the first change of a turn; none where there can be none, nor in a child's copy."""
     wanted = app.loaded.settings.checkpoints.enabled and not getattr(env, "copied", "")
-    checkpoints = checkpoints_of(app, env) if wanted else None
-    return [CheckpointGuard(checkpoints, turn=turn, redact=app.redact)] if checkpoints else []
+    if not wanted or not (folder := _folder(app, env)):
+        return []
+    kept = turn.folders.get(folder) or Kept(checkpoints=checkpoints_at(app, folder))
+    turn.folders[folder] = kept
+    return [CheckpointGuard(kept, turn=turn, redact=app.redact)]
 
 
 def checkpoints_of(app: Melete, env: Environment) -> Checkpoints | None:
     """The checkpoints of an environment's working folder; None where its files are not this machine's, or nothing is stored."""
-    on_host: Callable[[str], str] | None = getattr(env, "on_host", None)
-    folder = on_host(env.cwd) if on_host and not app.ephemeral else ""
+    folder = _folder(app, env)
     return checkpoints_at(app, folder) if folder else None
+
+
+def _folder(app: Melete, env: Environment) -> str:
+    """The environment's working folder on this machine; empty where it is none, or nothing is stored."""
+    on_host: Callable[[str], str] | None = getattr(env, "on_host", None)
+    return on_host(env.cwd) if on_host and not app.ephemeral else ""
 
 
 async def checkpoints_for(app: Melete, ref: SessionRef) -> Checkpoints:

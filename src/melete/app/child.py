@@ -17,11 +17,11 @@ from msgspec import Struct, structs
 from melete.agent.approvals import ONCE, Desk
 from melete.agent.brief import brief
 from melete.agent.budget import RunBudget
+from melete.agent.checkpointing import Turn
 from melete.agent.delegate import delegating
 from melete.agent.run import Start, title_of
 from melete.app.background import Waking, open_processes
 from melete.app.child_copy import WORKTREE, Copy, Left, Moved, open_copy
-from melete.app.child_report import error_of, status_of
 from melete.app.children import Children
 from melete.app.opening import Options
 from melete.app.places import key_of, open_place
@@ -29,9 +29,10 @@ from melete.app.service import Conversation, How
 from melete.app.skills import Skills
 from melete.core.delegation import BLOCKED, DELEGATE, SUBAGENT, Outcome, Rules, Status, Task
 from melete.core.errors import EnvironmentFailure, MeleteError, SessionNotFoundError
-from melete.core.event import Answered, Asked, Opened, Question
+from melete.core.event import Answered, Asked, Opened, Question, RunEnded
 from melete.core.message import Message, Origin, Taint, Text, Thinking, ToolCall
 from melete.core.model import ModelClient
+from melete.core.plugin import Lazy
 from melete.core.policy import Limits
 from melete.core.ports import Environment, Memory
 from melete.core.session import Session, SessionRef
@@ -40,6 +41,8 @@ from melete.core.transcript import Transcript
 from melete.security.taint import UNTRUSTED, worst
 
 log = logging.getLogger("melete.delegation")
+_status_of: Lazy[Callable[[RunEnded], Status]] = Lazy("melete.app.child_report:status_of")
+_error_of: Lazy[Callable[[RunEnded], str]] = Lazy("melete.app.child_report:error_of")
 RUNTIME = Origin(kind="runtime", who="delegation")
 MCP = "mcp"
 """How the names of toolsets begin that MCP servers bring."""
@@ -48,14 +51,16 @@ OWN = frozenset({"local", "sandbox"})
 TREE, READ = "files.tree", "files.read"
 """Keys of `ToolContext.state`, as tools/known.py has them: locks that agents of one tree share, and what a model has read."""
 MOST_STALE = 200
+_program: "Lazy[type[Child]]" = Lazy("melete.app.child_program:ProgramChild")
+_program_model: "Lazy[Callable[..., ModelClient]]" = Lazy("melete.models.program:ProgramModel")
 Ask = Callable[[Question], Awaitable[str | None]]
 
 
 class Order(Struct, frozen=True, kw_only=True):
     """What a child is made from: parent and task, the child's own rules, its account and model, and who is asked.
 
-    `over` is when the parent's time is up, by the monotonic clock, `turn` the parent's run, with which its changes are taken back,
-    and `taint` what the task was made from.
+    `over` is when the parent's time is up, by the monotonic clock, `turn` that with which its changes are taken back,
+    and `taint` what the task was made from. With `argv` the child is this program, and `model` only stands in its place.
     """
 
     parent: Conversation
@@ -64,9 +69,10 @@ class Order(Struct, frozen=True, kw_only=True):
     share: RunBudget
     model: ModelClient
     over: float
-    turn: str
+    turn: Turn
     taint: Taint = "none"
     ask: Ask | None = None
+    argv: tuple[str, ...] = ()
 
 
 class Lent:
@@ -145,13 +151,17 @@ class Child(Conversation):
         ask = self.order.ask if given.approvals == "ask" else None
         return ChildDesk(session, ask=ask, yes=given.subagent_auto_approve, goal=self.order.task.goal)
 
-    def _turn(self, start: Start) -> str:
+    def _turn(self, start: Start) -> Turn:
         del start
         return self.order.turn
 
     def _routed(self, prompt: Message | None) -> ModelClient:
         del prompt
         return self.model
+
+    def unsaid(self) -> str:
+        """What it had to say when it was stopped and its log does not have."""
+        return ""
 
 
 @asynccontextmanager
@@ -173,7 +183,7 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
             surface=SUBAGENT,
             cwd=env.cwd,
             max_steps=given.max_iterations,
-            effort=given.reasoning_effort or parent.options.effort,
+            effort="" if order.argv else given.reasoning_effort or parent.options.effort,
             yolo=parent.options.yolo,
             extra="" if before else brief(task, order.rules, folder=env.cwd, copy_of=copy.top if copy else ""),
             waits=True,
@@ -183,9 +193,11 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
         waking = Waking(app, ref)
         processes = open_processes(app, ref, env, waking, surface=SUBAGENT)
         stack.push_async_callback(processes.aclose)
-        child = Child(app, options, ref, env=env, processes=processes, waking=waking)
+        kind = _program.load() if order.argv else Child
+        child = kind(app, options, ref, env=env, processes=processes, waking=waking)
         stack.callback(app.close_hub, ref.id)
-        child.order, child.model, child.sets = order, order.model, sets
+        child.order, child.sets = order, sets
+        child.model = _program_model.load()(order.argv, env) if order.argv else order.model
         child.prefill = parent.prefill
         child.skills = Skills(app, options, env, cwd=parent.skills.cwd)
         child.grants = set(parent.grants)
@@ -246,12 +258,12 @@ async def drive(
     try:
         ended = await within(seconds, child.run(goal_of(order), How(start=start)))
     except TimeoutError:
-        return "timeout", f"it did not end within {seconds:g} s (delegation.child_timeout_seconds)"
+        return "timeout", f"it did not end within {seconds:g} s (delegation.child_timeout_seconds){child.unsaid()}"
     except asyncio.CancelledError:
-        return "interrupted", "it was stopped with the run that asked for it"
+        return "interrupted", f"it was stopped with the run that asked for it{child.unsaid()}"
     except MeleteError as error:
         return "error", str(error)
-    return status_of(ended), error_of(ended)
+    return _status_of.load()(ended), _error_of.load()(ended)
 
 
 class Before(Struct, frozen=True, kw_only=True):
@@ -316,6 +328,8 @@ def _tools(order: Order) -> tuple[Sequence[Tool], Mapping[str, Sequence[str]]]:
     Code that calls tools, and delegation, are made with the parent's own session: a child never gets them.
     """
     parent, wanted = order.parent, order.task.toolsets
+    if order.argv:  # a program has its own
+        return (), {}
     keeps = order.parent.app.loaded.settings.delegation.inherit_mcp_toolsets
     sets = {
         name: tuple(one for one in names if one not in BLOCKED)

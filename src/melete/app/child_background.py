@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, structs
 
+from melete.agent.checkpointing import Turn
 from melete.agent.run import new_run_id
 from melete.app.child import Order, drive, open_child
 from melete.app.text_file import replacing
@@ -67,9 +68,8 @@ class Behind:
     async def go_on(self) -> None:
         """Take up what an earlier process has left; one that cannot be taken up is reported so."""
         for record in left_behind(self._app, self._children.of.ref.id):
-            order = self._again(record)
             try:
-                await self.begin(record.call, order)
+                await self.begin(record.call, self._again(record))
             except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
                 await self._say(record.child, f"could not go on: {self._app.redact(str(error))}", taint="tool")
 
@@ -89,10 +89,11 @@ class Behind:
             task=structs.replace(record.task, resume=record.child),
             rules=structs.replace(rules, depth=rules.depth + 1),
             share=of.budget(),
-            model=self._app.models.for_children() or of.model,
+            model=self._children.model() or of.model,
             over=time.monotonic() + rules.timeout,
-            turn=new_run_id(),
+            turn=Turn(name=new_run_id(), session=of.ref.id),
             taint=record.taint,
+            argv=self._children.argv,
         )
 
     async def _run(self, order: Order, call: str, ready: "asyncio.Future[str]") -> None:
@@ -141,7 +142,8 @@ class Behind:
             log.info("a child in the background is not noted in its parent's log: %s", error)
 
     async def _report(self, child: str, order: Order, outcome: Outcome) -> None:
-        text = f"Your child in the background has ended (session {child}): {outcome.status}. Its result:\n"
+        goal = self._goals.get(child, child)
+        text = f"Your child in the background has ended: {outcome.status}: {goal} (session {child})\nIts result:\n"
         text += msgspec.json.format(msgspec.json.encode(outcome.fields, enc_hook=str)).decode()
         self._children.remember(order.task, outcome)
         await self._say(child, text, taint=outcome.taint)

@@ -9,11 +9,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from melete.agent import results
+from melete.agent.claim_words import claims
 from melete.app.child_copy import WORKTREE, find_copy
 from melete.app.places import key_of
 from melete.app.verifying import checked, last_run
 from melete.app.wire import Melete
-from melete.core.delegation import DELEGATE, Outcome, Status, Trace
+from melete.core.delegation import DELEGATE, PROGRAM, Outcome, Status, Trace
 from melete.core.errors import EnvironmentFailure, StoreError
 from melete.core.event import Delegated, Fact, Reply, RunEnded, Spent, Stop, ToolEnded, ToolStarted
 from melete.core.message import Taint, ToolCall, ToolResult, Usage
@@ -24,10 +25,16 @@ from melete.core.transcript import Transcript
 from melete.security.taint import UNTRUSTED, worst
 
 log = logging.getLogger("melete.delegation")
+FINISHED, SAID = 12, 100
+"""Finished calls of a child that was cut off which its entry tells in words, and characters of the arguments of each."""
 TRACED = 40
 """Calls of a child that its entry lists, the last ones."""
 WRITES = frozenset({"write_file", "patch"})
 KILLED = "the program that ran it was stopped; what it had done is kept"
+BY_PROGRAM = (
+    "a program did this, with tools and permissions of its own: toolsets do not bind it, its calls are not seen, and its tokens "
+    "and its cost are not known"
+)
 WHY: dict[str, str] = {
     Stop.OUT_OF_STEPS: "all its steps were used (delegation.max_iterations)",
     Stop.OUT_OF_BUDGET: "its share of the budget or of the time was used up",
@@ -51,6 +58,11 @@ class End(Struct, frozen=True, kw_only=True):
     env: Environment | None = None
 
 
+def prepare(app: Melete) -> None:
+    """Compile what reads a report, which takes tens of milliseconds once: best while a child's model is waited for."""
+    claims(app.redact("I ran the tests of 0123-abcdefghijklmnop."))
+
+
 def status_of(ended: RunEnded) -> Status:
     """The status of a child whose run ended so."""
     if ended.stop == Stop.DONE:
@@ -71,6 +83,7 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
     usage = sum((bill.usage for bill in bills), Usage())
     known = [bill.usd for bill in bills if bill.usd is not None]
     ended = state.ended
+    program = state.run is not None and state.run.provider == PROGRAM
     text = (ended.text if ended else "") or state.answer or _last_words(facts)
     model = next(
         (fact.model for fact in reversed(facts) if isinstance(fact, Reply)), state.run.model if state.run else ""
@@ -89,16 +102,19 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
         "cost_usd": round(sum(known), 6) if known else None,
         "tool_trace": [msgspec.to_builtins(one) for one in traced(facts)[-TRACED:]],
         "files_changed": changed(facts),
+        "finished": [] if end.status == "completed" else [app.redact(line) for line in finished(facts)],
         "checked": await checked(app, ref, text, facts=facts, env=end.env),
         "error": app.redact(end.error),
+        "note": BY_PROGRAM if program else "",
         "next": ""
         if end.status == "completed"
         else "what it finished stands; go on with resume=session, or do the rest yourself",
     }
     fields |= {name: value for name, value in optional.items() if value}
-    heard = [fact.result for fact in facts if isinstance(fact, ToolEnded) and fact.result.taint in UNTRUSTED]
-    taint: Taint = worst([one.taint for one in heard]) if heard else "tool"
-    source = ", ".join(dict.fromkeys(one.name for one in heard))
+    heard = [(one.name, one.taint) for one in _results(facts) if one.taint in UNTRUSTED]
+    heard += [(model, "import")] if program else []
+    taint: Taint = worst([of for _, of in heard]) if heard else "tool"
+    source = ", ".join(dict.fromkeys(name for name, _ in heard))
     return Outcome(status=end.status, session=ref.id, fields=fields, taint=taint, source=source)
 
 
@@ -124,13 +140,34 @@ def traced(facts: Sequence[Fact]) -> list[Trace]:
 
 
 def changed(facts: Sequence[Fact]) -> list[str]:
-    """The paths that the file tools have written in a run, in order."""
-    paths: dict[str, str] = {}
+    """The paths that the file tools have written in a run, in order, those of its own children included."""
+    asked: dict[str, str] = {}
+    found: list[Any] = []
     for fact in facts:
-        if isinstance(fact, ToolStarted) and fact.call.name in WRITES:
-            paths[fact.call.id] = str(_decoded(fact.call).get("path", ""))
-    done = {fact.result.call for fact in facts if isinstance(fact, ToolEnded) and fact.outcome == "ok"}
-    return [*dict.fromkeys(path for call, path in paths.items() if path and call in done)]
+        match fact:
+            case ToolStarted() if fact.call.name in WRITES:
+                asked[fact.call.id] = str(_object(fact.call.arguments).get("path", ""))
+            case ToolEnded() if fact.outcome == "ok" and fact.result.call in asked:
+                several = _object(fact.result.content).get("files") or ()
+                found += [one[name] for one in several for name in ("path", "moved_to") if name in one]
+                found.append(asked[fact.result.call])
+            case Delegated() if fact.entry:
+                found += _object(fact.entry).get("files_changed", ())
+            case _:
+                pass
+    return [*dict.fromkeys(path for path in found if path)]
+
+
+def finished(facts: Sequence[Fact]) -> list[str]:
+    """What a run has done, a line a call, the last ones: for a parent whose child did not get to its report."""
+    begun = {fact.call.id: fact.call for fact in facts if isinstance(fact, ToolStarted)}
+    lines: list[str] = []
+    for fact in facts:
+        if isinstance(fact, ToolEnded) and "/" not in fact.result.call and (call := begun.get(fact.result.call)):
+            said = " ".join(" ".join(map(str, _object(call.arguments).values())).split())
+            shown = said if len(said) <= SAID else f"{said[: SAID - 1]}…"
+            lines.append(f"{call.name} {shown}: {fact.outcome}")
+    return lines[-FINISHED:]
 
 
 def reached(facts: Sequence[Fact]) -> bool:
@@ -178,7 +215,7 @@ async def settle_calls(app: Melete, session: Session, *, env: Environment | None
 async def _settled(
     app: Melete, parent: SessionRef, call: ToolCall, begun: dict[int, Delegated], *, env: Environment | None
 ) -> ToolEnded:
-    asked = _decoded(call).get("tasks") or [None]
+    asked = _object(call.arguments).get("tasks") or [None]
     rows: list[dict[str, Any]] = []
     taints: list[str] = []
     for number in range(max(len(asked), max(begun) + 1)):
@@ -221,12 +258,16 @@ async def _killed(app: Melete, ref: SessionRef, parent: SessionRef, *, env: Envi
     return structs.replace(outcome, fields={**outcome.fields, "merge": merge})
 
 
-def _decoded(call: ToolCall) -> dict[str, Any]:
+def _object(text: str) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(call.arguments)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {}
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _results(facts: Sequence[Fact]) -> list[ToolResult]:
+    return [fact.result for fact in facts if isinstance(fact, ToolEnded)]
 
 
 def _last_words(facts: Sequence[Fact]) -> str:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from melete.agent.results import encode
+from melete.app.child_settings import command_of
 from melete.app.sections_delegation import DelegationSettings
 from melete.app.wire import Melete
 from melete.core.delegation import Outcome, Rules, Status, Task
-from melete.core.errors import MeleteError, StoreError
+from melete.core.errors import ConfigError, MeleteError, StoreError
 from melete.core.event import ChildNow, Delegated, Fact, Reply, Spent, ToolEnded, ToolProgress, ToolStarted
 from melete.core.message import Taint, Usage
 from melete.core.plugin import Lazy
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from melete.app import child_background, child_copy, child_report
     from melete.app.child import Child, Order
     from melete.app.service import Conversation
+    from melete.core.model import ModelClient
 
 log = logging.getLogger("melete.delegation")
 MANY = 10
 """Tasks of one call beyond which a warning about the cost is logged."""
 BEAT, IDLE, AT_TOOL = 30.0, 450.0, 1_200.0
 """Seconds between two signs of life, and without any news after which there are none: thinking, and at a tool."""
+SOON = 0.1
+"""Seconds after which a child waits for its model, so that what its report needs can be made ready."""
 SHOWN = 120
 _open_child: "Lazy[Callable[[Order], AbstractAsyncContextManager[Child]]]" = Lazy("melete.app.child:open_child")
 _order: "Lazy[Callable[..., Order]]" = Lazy("melete.app.child:Order")
@@ -40,6 +44,7 @@ _end: "Lazy[Callable[..., child_report.End]]" = Lazy("melete.app.child_report:En
 _outcome_of: "Lazy[Callable[..., Awaitable[Outcome]]]" = Lazy("melete.app.child_report:outcome_of")
 _failed: "Lazy[Callable[[Status, str], Outcome]]" = Lazy("melete.app.child_report:failed")
 _diagnose: "Lazy[Callable[..., Awaitable[str]]]" = Lazy("melete.app.child_report:diagnose")
+_prepare: "Lazy[Callable[[Melete], None]]" = Lazy("melete.app.child_report:prepare")
 _settle: "Lazy[Callable[..., Awaitable[int]]]" = Lazy("melete.app.child_report:settle_calls")
 _behind: "Lazy[Callable[[Children], child_background.Behind]]" = Lazy("melete.app.child_background:Behind")
 _stale: "Lazy[Callable[[Conversation], Awaitable[list[str]]]]" = Lazy("melete.app.child:stale")
@@ -62,25 +67,32 @@ def rules_of(given: DelegationSettings) -> Rules:
     return Rules(
         most=given.max_concurrent_children,
         deepest=given.max_spawn_depth,
-        orchestrators=given.orchestrator_enabled,
+        orchestrators=given.orchestrator_enabled and not given.command,
         background=given.background,
         timeout=given.child_timeout_seconds,
         isolation=given.isolation,
+        programs=bool(given.command),
     )
 
 
 class Children:
-    """Starts the children of a conversation, at most `rules.most` at a time; `above` are those that its own agent is one of."""
+    """Starts the children of a conversation, at most `rules.most` at a time; `above` are those that its own agent is one of.
+
+    Raises ConfigError for settings of children that do not go together.
+    """
 
     def __init__(self, app: Melete, *, rules: Rules | None = None, above: "Children | None" = None) -> None:
         self.app = app
         self.given = app.loaded.settings.delegation
+        self.argv = command_of(app.loaded)
         self.of: Conversation
         self._rules = rules or rules_of(self.given)
         self._above = above
         self._rows: dict[str, Row] = {}
         self._left: dict[str, list[child_copy.Left]] = {}
         """What the children of a call that work in copies have left."""
+        self.at_work: dict[str, ChildNow] = {}
+        """The children that run, and those below them, by their sessions; kept where nobody is above."""
         self._gate = asyncio.Semaphore(self._rules.most)
         self._behind: child_background.Behind | None = None
 
@@ -93,6 +105,10 @@ class Children:
         """Belong to this conversation, and go on with what an earlier process has left in the background."""
         self.of = conversation
         conversation.children = self
+        try:
+            self.app.models.for_children()
+        except ConfigError as error:
+            self.app.models.problems["children"] = f"the model of children cannot be used: {error}"
         if not self.app.ephemeral and (self.app.loaded.home.state / "children" / conversation.ref.id).is_dir():
             await self.behind.go_on()
 
@@ -145,6 +161,13 @@ class Children:
             for task, share in zip(tasks, shares, strict=True)
         ]
 
+    def model(self) -> "ModelClient | None":
+        """The model that the settings name for children; raises ToolError where it cannot be used."""
+        try:
+            return self.app.models.for_children()
+        except ConfigError as error:
+            raise ToolError(f"the model of children cannot be used: {error}. Nothing was begun") from error
+
     def order(self, task: Task, share: "RunBudget", *, ask: Any = None) -> "Order":
         """What a child of the run that goes on now is made from."""
         work = self._work
@@ -153,11 +176,12 @@ class Children:
             task=task,
             rules=structs.replace(self._rules, depth=self._rules.depth + 1),
             share=share,
-            model=self.app.models.for_children() or work.model,
+            model=self.model() or work.model,
             over=work.over,
             turn=work.turn,
             taint=_taint.load()(work.session),
             ask=ask,
+            argv=self.argv,
         )
 
     async def run(self, order: "Order", *, call: str, number: int, within: Within, session: Session) -> Outcome:
@@ -202,6 +226,9 @@ class Children:
             yield row
         finally:
             beat.cancel()
+            if row.now.status == "running":  # it could not be followed to its end
+                row.now = structs.replace(row.now, status="interrupted", tool="")
+                self._tell(row)
             self._rows.pop(child.ref.id, None)
             if not self._rows:
                 self.app.listeners.remove(self._heard)
@@ -220,12 +247,14 @@ class Children:
                 outcome = structs.replace(outcome, fields={**outcome.fields, "diagnostic_path": path})
         if old := await _stale.load()(self.of):
             note = f"changed since you read them, so read them again before you rely on them: {', '.join(old)}"
+            known = outcome.fields.get("note")
+            note = f"{known}; {note}" if known else note
             outcome = structs.replace(outcome, fields={**outcome.fields, "note": note})
         return outcome
 
     def remember(self, task: Task, outcome: Outcome) -> None:
         """Tell a memory provider that a child has come back."""
-        self.of.provided.delegated(task.goal, str(outcome.fields.get("summary") or outcome.status))
+        self.of.provided.delegated(task.goal, str(outcome.fields.get("summary") or outcome.status), outcome.session)
 
     @property
     def _work(self) -> Any:
@@ -293,7 +322,11 @@ class Children:
         doing = now.tool or ("thinking" if now.status == "running" else now.status)
         text = f"{now.goal}: {doing}, {now.steps} steps"
         self.of.hub.emit(ToolProgress(call=call, text=text, child=now))
-        if self._above and (row := self._above.row(self.of.ref.id)):
+        if self._above is None:
+            self.at_work[now.child] = now
+            if now.status != "running":
+                del self.at_work[now.child]
+        elif row := self._above.row(self.of.ref.id):
             row.heard = time.monotonic()
             self._above.passed(row.call, now)
 
@@ -303,6 +336,8 @@ class Children:
 
     async def _beat(self, row: Row) -> None:
         """A sign of life now and then, for as long as there is news now and then."""
+        await asyncio.sleep(SOON)
+        _prepare.load()(self.app)
         while True:
             await asyncio.sleep(BEAT)
             if time.monotonic() - row.heard > (AT_TOOL if row.now.tool else IDLE):

@@ -65,6 +65,13 @@ COMMANDS: tuple[CommandDef, ...] = (
         name="status", aliases=("usage",), about="Show session, model, tokens and cost so far.", category="Session"
     ),
     CommandDef(
+        name="agents",
+        aliases=("tasks",),
+        about="Show the children that work for this session, and how others ended.",
+        category="Session",
+        surfaces=("cli",),
+    ),
+    CommandDef(
         name="model", about="Show the model, or use another one.", category="Model", args_hint="[[PROVIDER/]NAME]"
     ),
     CommandDef(name="context", about="Show what the next request costs, part by part.", category="Model"),

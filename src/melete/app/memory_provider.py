@@ -114,10 +114,10 @@ class Provided:
         found, self._problems = self._problems, []
         return [*found, *(self._hosted.problems() if self._hosted else ())]
 
-    def delegated(self, task: str, result: str) -> None:
+    def delegated(self, task: str, result: str, child: str) -> None:
         """A child has come back; nothing waits for what the provider makes of it."""
         if self._hosted:
-            self._hosted.later("on_delegation", self._app.redact(task), self._app.redact(result))
+            self._hosted.later("on_delegation", self._app.redact(task), self._app.redact(result), child)
 
     async def behind(self, block: str) -> str:
         """The block of the prompt with what the provider adds to it, as far as that is no order to the reader."""

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from melete.app.catalog import Chosen, choose, choose_other, keys_in, with_model
+from melete.app.catalog import Chosen, choose, choose_for_children, choose_other, keys_in, with_model
 from melete.app.dotenv import read_env_file
 from melete.app.plugins import add_installed
-from melete.app.sections import Fallback
 from melete.app.settings import Loaded
 from melete.app.vendors import is_loopback
 from melete.core.errors import ConfigError
@@ -53,7 +52,7 @@ class Models:
         self.problems: dict[str, str] = {}
         """What keeps a configured fallback from being used, by its name."""
         self._pools: dict[tuple[str, ...], Any] = {}
-        self._variables = _Variables(loaded, on_key)
+        self._variables = _Variables(self._loaded, on_key)
         self._rests: Any = None
         self._addresses: dict[tuple[str, str], str] = {}
         self._shared: dict[str, ModelClient] = {}
@@ -99,22 +98,15 @@ class Models:
     def for_children(self) -> ModelClient | None:
         """The model that the settings name for children, one for all of them; None where it is the parent's. Raises ConfigError.
 
-        Its key is the one that stands beside it, and goes to its address alone; without one it is the vendor's own, as for any
-        other model. Fallbacks are those of the settings.
+        Its key is the one that stands beside it, and goes to its address alone; without one it is the vendor's own, or that of the
+        settings' server where it is served there. Fallbacks are those of the settings.
         """
         given = self._loaded.settings.delegation
         if not (given.model or given.provider or given.base_url):
             return None
         if CHILDREN not in self._shared:
-            name = given.model or self._loaded.settings.model.name
-            if given.provider or given.base_url:
-                variable = CHILD_KEY if given.api_key else ""
-                first: str | Fallback = Fallback(
-                    name=name, provider=given.provider, base_url=given.base_url, key_variable=variable
-                )
-            else:
-                first = name
-            self._shared[CHILDREN] = self._behind(choose_other(self._loaded, first), self._loaded)
+            chosen = choose_for_children(self._loaded, key_variable=CHILD_KEY)
+            self._shared[CHILDREN] = self._behind(chosen, self._loaded)
         return self._shared[CHILDREN]
 
     async def close(self, model: ModelClient) -> None:

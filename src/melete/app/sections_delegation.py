@@ -28,6 +28,12 @@ class DelegationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
             description="Key for `base_url` or `provider` here, sent nowhere else; better kept in a variable of .env."
         ),
     ] = ""
+    command: Annotated[
+        str,
+        Meta(
+            description="A command line in place of a model: children are this program, told their goal on standard input."
+        ),
+    ] = ""
     reasoning_effort: Annotated[
         Literal["", "none", "minimal", "low", "medium", "high", "xhigh"],
         Meta(description="How hard children think; empty is as the parent."),

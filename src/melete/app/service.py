@@ -15,6 +15,7 @@ from melete.agent.agent import Agent
 from melete.agent.approvals import ApprovalGuard, Desk, Rules
 from melete.agent.budget import Budgeted, RunBudget, characters, estimate
 from melete.agent.cachewatch import LIVES, CacheWatch
+from melete.agent.checkpointing import Turn
 from melete.agent.context import Surroundings
 from melete.agent.dispatch import Dispatch
 from melete.agent.loopwatch import LoopWatch
@@ -69,7 +70,7 @@ class Work:
     model: ModelClient
     budget: RunBudget
     over: float
-    turn: str
+    turn: Turn
 
 
 class How(Struct, frozen=True, kw_only=True):
@@ -373,9 +374,9 @@ class Conversation:
         waits = given.unattended == "wait"
         return Desk(session, attended=lambda: self.options.attended or waits, timeout=given.timeout)
 
-    def _turn(self, start: Start) -> str:
-        """Under which name the changes of a run can be taken back."""
-        return start.id
+    def _turn(self, start: Start) -> Turn:
+        """With what the changes of a run can be taken back."""
+        return Turn(name=start.id, session=self.ref.id)
 
     def _verify(self, run: str) -> Callable[[str], Awaitable[Sequence[Checked]]] | None:
         """What checks the claims of answers."""

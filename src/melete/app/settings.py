@@ -36,6 +36,8 @@ OTHER_VARIABLES = (
 )  # fmt: skip
 KEYS_OF_COLLECTORS = frozenset({"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"})
 BEFORE_THE_HOME = ("MELETE_HOME", "MELETE_PROFILE")
+SECRETS = ("server.api_key", "delegation.api_key")
+"""Settings that are keys."""
 SHORTEST_SECRET = 8
 _SEVERAL = re.compile(r"[\s,]+")
 _NUMBER = re.compile(r"_\d{1,2}$")
@@ -51,6 +53,11 @@ class Origin(Struct, frozen=True, kw_only=True):
     def rank(self) -> int:
         """0 for a flag, 3 for a default."""
         return ("flag", "variable", "file", "default").index(self.kind)
+
+
+def hidden(key: str, value: Any) -> Any:
+    """A setting's value as it may be shown."""
+    return f"[redacted:{key}]" if key in SECRETS and value else value
 
 
 DEFAULT = Origin(kind="default", where="default")
@@ -78,6 +85,18 @@ class Loaded(Struct, frozen=True, kw_only=True):
                 raise unknown_key(key, keys(), where="config")
             found = getattr(found, part)
         return msgspec.to_builtins(found)
+
+    def shown(self, key: str = "") -> Any:
+        """What `get` gives, of all settings without a key, with a mark in the place of secrets."""
+        found = self.get(key) if key else msgspec.to_builtins(self.settings)
+        if key in SECRETS:
+            return hidden(key, found)
+        for name in SECRETS:
+            section, _, leaf = name.rpartition(".")
+            if key in ("", section):
+                inside = found if key else found[section]
+                inside[leaf] = hidden(name, inside[leaf])
+        return found
 
     def origin(self, key: str) -> Origin:
         """Where the value of a dotted key came from."""

@@ -13,6 +13,8 @@ DELEGATE: Final = "delegate_task"
 """The tool by which a model delegates."""
 BLOCKED: Final = frozenset({DELEGATE, "clarify", "memory", "send_message", "execute_code", "cronjob"})
 """Tools that no child has; an orchestrator keeps `delegate_task`."""
+PROGRAM: Final = "program"
+"""The provider and the wire of what is no model: a child that is another program."""
 Role = Literal["leaf", "orchestrator"]
 Isolation = Literal["none", "worktree"]
 Status = Literal["completed", "failed", "timeout", "interrupted", "error"]
@@ -55,7 +57,10 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """What a delegating agent must keep to: `depth` is its own, `most` the tasks of one call, `deepest` the last depth."""
+    """What a delegating agent must keep to: `depth` is its own, `most` the tasks of one call, `deepest` the last depth.
+
+    `programs` says that its children are programs, which act by themselves.
+    """
 
     most: int = 3
     depth: int = 0
@@ -64,6 +69,7 @@ class Rules(Struct, frozen=True, kw_only=True):
     background: bool = False
     timeout: float = 600.0
     isolation: Isolation = "none"
+    programs: bool = False
 
 
 class Runner(Protocol):

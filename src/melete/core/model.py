@@ -146,7 +146,8 @@ class ModelError(MeleteError):
     ├── MalformedReplyError     not this API's language (an HTML page)    retried twice, then stops
     ├── ConnectionFailedError   no connection, TLS, DNS, reset            retried (TLS and DNS stop)
     ├── StalledError            a watchdog fired: nothing came            retried
-    └── EmptyReplyError         neither text nor calls                    retried twice, then shown as (empty)
+    ├── EmptyReplyError         neither text nor calls                    retried twice, then shown as (empty)
+    └── ProgramFailedError      a program in a model's place failed       stops
     """
 
     retryable = False
@@ -227,3 +228,7 @@ class EmptyReplyError(ModelError):
     """The model answered with neither text nor calls."""
 
     retryable = True
+
+
+class ProgramFailedError(ModelError):
+    """A program in a model's place could not be run, or ended with another status than 0."""

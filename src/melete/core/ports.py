@@ -293,8 +293,8 @@ class MemoryProvider(Protocol):
         """The agent has written to MEMORY.md or USER.md."""
         ...
 
-    async def on_delegation(self, task: str, result: str) -> None:
-        """A child has come back."""
+    async def on_delegation(self, task: str, result: str, child: str) -> None:
+        """A child has come back; `child` is its session."""
         ...
 
     def tools(self) -> Sequence[ToolSchema]:

@@ -3,9 +3,11 @@
 Each member keeps its own keys and retries inside itself: what goes wrong with one of them touches no other.
 """
 
+import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from typing import Any
 
 from msgspec import structs
 
@@ -73,12 +75,13 @@ class Falling(ModelWrapper):
         self._addresses = dict(zip(self._members, addresses, strict=False))
         self._health = health
         self._cooldown = cooldown
-        self._asked: list[ModelClient] = []
+        self._asked: list[tuple[asyncio.Task[Any] | None, ModelClient]] = []
 
     @property
     def current(self) -> ModelClient:
-        """The model that is being asked; between requests, the one that would be."""
-        return self._asked[-1] if self._asked else self._next(())
+        """The model that this task is asking, whatever others ask meanwhile; between requests, the one that would be asked."""
+        here = _task()
+        return next((member for task, member in reversed(self._asked) if task is here), None) or self._next(())
 
     @property
     def name(self) -> str:
@@ -105,7 +108,8 @@ class Falling(ModelWrapper):
         failures: dict[ModelClient, ModelError] = {}
         while len(failures) < len(self._members):
             member = self._next(failures)
-            self._asked.append(member)
+            asked = (_task(), member)
+            self._asked.append(asked)
             try:
                 if failures:
                     yield self._told(failures, member)
@@ -121,7 +125,7 @@ class Falling(ModelWrapper):
             else:
                 return
             finally:
-                self._asked.remove(member)
+                self._asked.remove(asked)
             self._let_rest(member, failures[member])
         raise self._verdict(failures)
 
@@ -161,6 +165,14 @@ class Falling(ModelWrapper):
         note = f"the fallbacks failed as well: {others}" if others else ""
         primary.kept = "; ".join(part for part in (primary.kept, note) if part)
         return primary
+
+
+def _task() -> asyncio.Task[Any] | None:
+    """The task that asks; None outside of one."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs in this thread
+        return None
 
 
 def _place(model: ModelClient, address: str) -> Place:

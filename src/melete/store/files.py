@@ -196,6 +196,7 @@ class FileStore:
                 inbox_path(path),
                 self._spilled(ref),
                 self.state / "processes" / ref.id,  # what is known of its background processes
+                self.state / "children" / ref.id,  # and of its children in the background
                 path,
             ):  # the log last: it leads to the rest
                 _remove(part)

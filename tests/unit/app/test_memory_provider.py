@@ -13,7 +13,7 @@ from melete.app.memory_provider import REMEMBERED, PersonsPast
 from melete.app.opening import Options
 from melete.app.service import Conversation, open_conversation
 from melete.app.wire import Melete, open_melete
-from melete.core.event import Compacted, Opened, Said
+from melete.core.event import Compacted, Delegated, Opened, Said
 from melete.core.memory import Noting, Recalled
 from melete.core.message import Message
 from melete.core.session import Query
@@ -55,6 +55,9 @@ class Diary:
 
     async def on_session_switch(self, session: str, *, parent: str = "") -> None:
         self.heard.append(("on_session_switch", session, parent))
+
+    async def on_delegation(self, task: str, result: str, child: str) -> None:
+        self.heard.append(("on_delegation", task, result, child))
 
     async def on_session_end(self, messages: Sequence[Message]) -> None:
         self.heard.append(("on_session_end", len(messages)))
@@ -99,6 +102,20 @@ def test_it_is_told_of_turns_of_what_is_noted_and_of_the_end(tmp_path: Path) -> 
     assert said.count(REMEMBERED) == 1
     assert "- a letter: two I like green tea." in said
     assert "Ignore all previous" not in said
+
+
+def test_it_is_told_what_a_child_brought_and_a_child_knows_nothing_of_it(tmp_path: Path) -> None:
+    async def talked(app: Melete, conversation: Conversation) -> None:
+        await conversation.run(user("I like green tea."))
+        facts = await app.store.facts(conversation.ref)
+        children.extend({fact.child for fact in facts if isinstance(fact, Delegated)})
+
+    children: list[str] = []
+    replies = [Call("delegate_task", {"goal": "Find tea."}), Say("There is sencha."), Say("Sencha it is.")]
+    diary, model = with_diary(replies, talked, tmp_path)
+    assert diary.of("on_delegation") == [["Find tea.", "There is sencha.", *children]]
+    assert diary.of("on_turn_start") == [[1, "I like green tea."]]
+    assert REMEMBERED not in model.requests[1].body.decode()
 
 
 def test_what_is_from_the_web_stays_so_and_nothing_is_brought_twice(tmp_path: Path) -> None:

@@ -231,3 +231,33 @@ def test_closing_closes_all(names: Sequence[str]) -> None:
     members = [Scripted(name) for name in names]
     asyncio.run(falling(*members)[0].aclose())
     assert [member.closed for member in members] == [1] * len(names)
+
+
+def test_who_asks_beside_others_sees_the_model_that_it_asks_itself() -> None:
+    """Children share their parent's models: what a reply has cost is told by the model that wrote it."""
+    first, second = Scripted("a"), Scripted("bb")
+    shared, _ = falling(first, second)
+
+    async def main() -> list[tuple[str, int]]:
+        seen: list[tuple[str, int]] = []
+        other = asyncio.Event()
+
+        async def slow() -> None:
+            async for item in shared.stream(REQUEST):
+                if isinstance(item, TextDelta):
+                    await other.wait()
+                seen.append((shared.name, shared.can.context))
+
+        async def fails() -> None:
+            first.steps.append(QuotaError("used up"))
+            async for item in shared.stream(REQUEST):
+                if isinstance(item, TextDelta) and item.text == "bb":
+                    other.set()
+                    await waiting
+
+        waiting = asyncio.create_task(slow())
+        await asyncio.sleep(0)
+        await fails()
+        return seen
+
+    assert asyncio.run(main()) == [("a", 1000), ("a", 1000)]

@@ -12,6 +12,7 @@ from msgspec import structs
 from starlette.requests import Request
 from starlette.responses import Response
 
+from melete.app.descent import delete_session
 from melete.app.fork import fork as make_fork
 from melete.core.errors import SessionNotFoundError, UsageError
 from melete.core.event import Event, Fact, Reply, Said, Steered, ToolEnded
@@ -241,7 +242,7 @@ async def delete(request: Request) -> Response:
     """Remove a session with all that belongs to it; one that runs is left as it is."""
     server, ref = server_of(request), await session_of(request)
     await server.runs.warm.drop(ref.id)
-    await server.app.store.delete(ref)
+    await delete_session(server.app, ref)
     return Response(status_code=204)
 
 

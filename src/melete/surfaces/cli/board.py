@@ -20,6 +20,7 @@ class Board:
     def __init__(self) -> None:
         self._rows: dict[str, ChildNow] = {}
         self._at: dict[str, float] = {}
+        self._ended: list[ChildNow] = []
 
     def put(self, now: ChildNow) -> bool:
         """Take in what is known of a child; True when it has just ended."""
@@ -27,21 +28,21 @@ class Board:
             self._rows[now.child] = now
             self._at[now.child] = time.monotonic() - now.seconds
             return False
-        return self._rows.pop(now.child, None) is not None
+        if self._rows.pop(now.child, None) is None:
+            return False
+        self._ended.append(now)
+        return True
 
-    def clear(self) -> None:
-        """Nobody is at work any more."""
+    def clear(self) -> str:
+        """Forget all; what those that have ended took, in a few words, empty where there were none."""
+        told = _sum(self._ended)
         self._rows.clear()
+        self._ended.clear()
+        return told
 
     def total(self) -> str:
-        """All of them in a few words; empty while none is at work."""
-        rows = [*self._rows.values()]
-        if not rows:
-            return ""
-        known = [row.usd for row in rows if row.usd is not None]
-        money = f" · ${sum(known):.4f}" if known else ""
-        tokens = short(sum(row.tokens for row in rows))
-        return f"{len(rows)} {plural(len(rows), 'child', many='children')} at work · {tokens} tokens{money}"
+        """All that are at work in a few words; empty while none is."""
+        return _sum([*self._rows.values()], " at work")
 
     def lines(self, paint: Paint) -> Sequence[str]:
         """A line for each child, none wider than the terminal; nothing while none is at work."""
@@ -73,14 +74,23 @@ class Board:
         indent = "  " * min(row.depth, 3)
         room = max(8, width - columns(indent) - columns(end) - 4)
         goal = paint.fit(one_line(row.goal) or row.child, taken=paint.width - room)
-        return f"{indent}• {goal}{' ' * max(0, room - columns(goal))}  {end}"
+        return paint.fit(f"{indent}• {goal}{' ' * max(0, room - columns(goal))}  {end}", taken=1)
+
+
+def _sum(rows: Sequence[ChildNow], state: str = "") -> str:
+    if not rows:
+        return ""
+    known = [row.usd for row in rows if row.usd is not None]
+    money = f" · ${sum(known):.4f}" if known else ""
+    tokens = short(sum(row.tokens for row in rows))
+    return f"{len(rows)} {plural(len(rows), 'child', many='children')}{state} · {tokens} tokens{money}"
 
 
 def short(count: int) -> str:
     """A count in at most five characters."""
     for size, unit in ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")):
-        if count >= size:
-            return f"{count / size:.3g}{unit}" if count < 999.5 * size else f"{count / size:.0f}{unit}"
+        if count >= 0.9995 * size:  # what would be rounded to 1000 is one of the next
+            return f"{count / size:.3g}{unit}"
     return str(count)
 
 

@@ -1,6 +1,6 @@
 """What the slash commands of the registry (app/commands.py) do in a terminal."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -8,7 +8,9 @@ import msgspec
 from melete.app.commands import commands
 from melete.app.context_report import caching, report
 from melete.app.learn_outcomes import judge
+from melete.app.service import Conversation
 from melete.core.errors import UsageError
+from melete.core.plugin import Lazy
 from melete.surfaces.cli.cached import cache_text
 from melete.surfaces.cli.chat_compress import COMPRESS
 from melete.surfaces.cli.chat_files import FILES
@@ -17,11 +19,13 @@ from melete.surfaces.cli.chat_memory import MEMORY
 from melete.surfaces.cli.chat_past import PAST
 from melete.surfaces.cli.chat_skills import SKILLS
 from melete.surfaces.cli.output import one_line
+from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.render import usage_text
 from melete.surfaces.cli.table import table
 from melete.surfaces.cli.tables import command_table, context_table, model_table, tool_table
 from melete.surfaces.cli.talk import Handler, Talk
 
+_team: Lazy[Callable[[Conversation, Paint], Awaitable[Sequence[str]]]] = Lazy("melete.surfaces.cli.children_tree:team")
 ON = {"on": True, "yes": True, "true": True, "off": False, "no": False, "false": False}
 
 
@@ -78,6 +82,12 @@ async def _status(talk: Talk, _: str) -> bool:
     return False
 
 
+async def _agents(talk: Talk, _: str) -> bool:
+    for line in await _team.load()(talk.conversation, talk.paint):
+        talk.say(line)
+    return False
+
+
 async def _context(talk: Talk, _: str) -> bool:
     talk.say(context_table(await report(talk.conversation), talk.paint).rstrip("\n"))
     if shown := cache_text(await caching(talk.conversation), talk.paint).rstrip("\n"):
@@ -125,6 +135,7 @@ HANDLERS: Mapping[str, Handler] = {
     "bad": _bad,
     "retry": _retry,
     "status": _status,
+    "agents": _agents,
     "model": _model,
     "context": _context,
     "tools": _tools,

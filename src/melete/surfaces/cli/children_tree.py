@@ -6,12 +6,15 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from melete.app.child_report import status_of
 from melete.app.figures import plural
+from melete.app.service import Conversation
 from melete.app.wire import Melete
 from melete.core.errors import StoreError
-from melete.core.event import Delegated
+from melete.core.event import Delegated, Fact
 from melete.core.session import SessionInfo, SessionRef
-from melete.surfaces.cli.board import short
+from melete.core.transcript import Transcript
+from melete.surfaces.cli.board import Board, short
 from melete.surfaces.cli.output import one_line
 from melete.surfaces.cli.paint import Paint
 from melete.surfaces.cli.render import CHILDREN, FAILED
@@ -46,6 +49,18 @@ async def show_tree(app: Melete, ref: SessionRef, view: SessionView) -> int:
     return 0
 
 
+async def team(conversation: Conversation, paint: Paint) -> Sequence[str]:
+    """What works for a conversation now, and all that has worked for it."""
+    board = Board()
+    children = conversation.children
+    for now in children.at_work.values() if children else ():
+        board.put(now)
+    found = await nodes(conversation.app, conversation.ref)
+    if len(found) == 1:
+        return ["This session has handed no work to children."]
+    return [*([board.total(), *board.lines(paint), ""] if board.total() else []), *lines(found, paint)]
+
+
 async def nodes(app: Melete, ref: SessionRef) -> list[Node]:
     """The session and all below it, each before what it delegated."""
     info = await app.store.info(ref)
@@ -57,38 +72,43 @@ async def nodes(app: Melete, ref: SessionRef) -> list[Node]:
         cost_usd=info.cost_usd,
         model=info.model,
     )
-    return [top, *await _below(app, ref, depth=1)]
+    return [top, *await _below(app, top, await app.store.facts(ref), owner=ref.owner)]
 
 
-async def _below(app: Melete, ref: SessionRef, *, depth: int) -> list[Node]:
-    told: dict[str, Delegated] = {}
-    for fact in await app.store.facts(ref):
-        if isinstance(fact, Delegated):
-            told[fact.child] = fact
+async def _below(app: Melete, parent: Node, facts: Sequence[Fact], *, owner: str) -> list[Node]:
+    told = {fact.child: fact for fact in facts if isinstance(fact, Delegated)}
     found: list[Node] = []
     for child, fact in told.items():
-        at = SessionRef(id=child, owner=ref.owner)
+        ref = SessionRef(id=child, owner=owner)
         try:
-            info: SessionInfo | None = await app.store.info(at)
+            info, theirs = await app.store.info(ref), await app.store.facts(ref)
         except StoreError:
-            info = None  # deleted meanwhile: what its parent knows is shown
-        found.append(_node(fact, info, parent=ref.id, depth=depth))
-        if info is not None and depth < DEEPEST:
-            found += await _below(app, at, depth=depth + 1)
+            info, theirs = None, ()  # deleted meanwhile: what its parent knows is shown
+        node = _node(_settled(fact, info, theirs), info, parent=parent)
+        found.append(node)
+        if node.depth < DEEPEST:
+            found += await _below(app, node, theirs, owner=owner)
     return found
 
 
-def _node(fact: Delegated, info: SessionInfo | None, *, parent: str, depth: int) -> Node:
-    status = fact.status
-    if status == "running" and not (info and info.running):
-        status = "unfinished"
+def _settled(fact: Delegated, info: SessionInfo | None, facts: Sequence[Fact]) -> Delegated:
+    """What the parent knows, or where it has not heard of an end, what the child's own log says."""
+    if fact.status != "running" or (info and info.running):
+        return fact
+    ended = Transcript(facts).ended
+    if ended is None:
+        return msgspec.structs.replace(fact, status="unfinished")
+    return msgspec.structs.replace(fact, status=status_of(ended), steps=ended.steps, seconds=ended.seconds)
+
+
+def _node(fact: Delegated, info: SessionInfo | None, *, parent: Node) -> Node:
     return Node(
         session=fact.child,
-        parent=parent,
-        depth=depth,
+        parent=parent.session,
+        depth=parent.depth + 1,
         goal=fact.goal,
         role=fact.role,
-        status=status,
+        status=fact.status,
         background=fact.background,
         steps=fact.steps,
         tokens=info.usage.total if info else fact.usage.total,

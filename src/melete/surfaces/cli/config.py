@@ -3,14 +3,13 @@
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import click
 import msgspec
 
 from melete.app import config_edit
 from melete.app.home import Home
-from melete.app.settings import Loaded, keys
+from melete.app.settings import Loaded, hidden, keys
 from melete.core.errors import ConfigError
 from melete.surfaces.cli.options import home_here, json_option, painter, settings, variables_here
 from melete.surfaces.cli.output import err, out, visible
@@ -34,8 +33,7 @@ def get(key: str, as_json: bool) -> int:
     if not names:
         loaded.get(key)  # raises, naming the nearest right key
     if as_json:
-        value = loaded.get(key) if key else msgspec.to_builtins(loaded.settings)
-        out(msgspec.json.encode(value).decode() + "\n")
+        out(msgspec.json.encode(loaded.shown(key)).decode() + "\n")
     elif names == [key]:
         out(f"{visible(_plain(loaded, key))}\n")
     else:
@@ -45,12 +43,9 @@ def get(key: str, as_json: bool) -> int:
 
 
 def _plain(loaded: Loaded, name: str) -> str:
-    return config_edit.written(_value(loaded, name), keys()[name])
-
-
-def _value(loaded: Loaded, name: str) -> Any:
-    value = loaded.get(name)
-    return tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    value = loaded.shown(name)
+    plain = tuple(value) if isinstance(value, list) else value  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return config_edit.written(plain, keys()[name])
 
 
 @config.command("set")
@@ -60,7 +55,7 @@ def set_(key: str, value: str) -> int:
     """Change one setting in config.yaml; comments and everything else stay."""
     home = home_here()
     new = config_edit.set_value(home, key, value)
-    err(f"{key} is now {config_edit.written(new, keys()[key])} in {home.display(home.config)}\n")
+    err(f"{key} is now {config_edit.written(hidden(key, new), keys()[key])} in {home.display(home.config)}\n")
     origin = settings().origin(key)
     if origin.kind in ("flag", "variable"):
         err(f"melete: warning: {origin.where} stands before the file, so this has no effect while it is set\n")

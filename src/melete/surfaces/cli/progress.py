@@ -97,8 +97,9 @@ class Progress:
                 self._notes(event)
             case RunEnded():
                 self._started.clear()
-                self._board.clear()
                 self.line(ended_line(event, self._paint))
+                if took := self._board.clear():
+                    self.line(self._paint("dim", f"· beside it {took}"))
             case Delegated():
                 self.line(child_line(event, self._paint))
                 self._draw()

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 import click
 
+from melete.app.descent import delete_session
+from melete.app.figures import plural
 from melete.app.wire import Melete
 from melete.core.errors import UsageError
 from melete.core.session import SessionInfo, SessionRef
@@ -37,7 +39,7 @@ def rename(session: str, title: tuple[str, ...]) -> int:
 @click.argument("sessions", metavar="SESSION...", nargs=-1, required=True, shell_complete=complete_session)
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 def delete(sessions: tuple[str, ...], yes: bool) -> int:
-    """Remove sessions for good."""
+    """Remove sessions for good, those of their children included."""
 
     async def work(app: Melete) -> int:
         refs = {ref.id: ref for name in sessions for ref in (await app.store.find(name),)}
@@ -48,9 +50,16 @@ def delete(sessions: tuple[str, ...], yes: bool) -> int:
             if not click.confirm(app.redact(_question(rows)), err=True):
                 err("Nothing was deleted.\n")
                 raise click.Abort
+        gone: set[str] = set()
         for ref in refs.values():
-            await app.store.delete(ref)
-            err(f"Deleted {ref.id}.\n")
+            if ref.id in gone:
+                continue  # a child of one before it
+            children = await delete_session(app, ref)
+            gone |= {*children}
+            with_them = (
+                f" and {len(children)} {plural(len(children), 'child', many='children')} of it" if children else ""
+            )
+            err(f"Deleted {ref.id}{with_them}.\n")
         return 0
 
     return run_with_app(settings(), work)
