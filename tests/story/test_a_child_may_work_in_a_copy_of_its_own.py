@@ -300,6 +300,39 @@ def test_one_that_runs_out_of_time_and_goes_on(tmp_path: Path) -> None:
     assert not (repo / ".melete-children").exists()
 
 
+def test_one_that_is_stopped_with_its_parent(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+
+    async def main() -> list[dict[str, Any]]:
+        with ScriptedModel(alone(shell("echo half > half.txt; sleep 60"))) as model:
+            async with talk(model, repo, settings=QUIET) as here:
+                said = asyncio.create_task(here.say(PARENT))
+                while not [*repo.glob(".melete-children/*/half.txt")]:  # noqa: ASYNC110 - nobody says it
+                    await asyncio.sleep(0.02)
+                here.conversation.cancel()
+                await said
+                return await entries(here)
+
+    entry = asyncio.run(main())[0]
+    assert entry["status"] == "interrupted"
+    assert entry["merge"]["files"] == {"half.txt": "+1 -0"}
+    assert state(repo) == before
+
+
+def test_another_program_gets_one_too(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "work")
+    before = state(repo)
+    script = tmp_path / "agent"
+    script.write_text("#!/bin/sh\ngrep -c 'a copy of'\npwd > where.txt\necho done\n")
+    script.chmod(0o755)
+    entry = run(repo, alone(), {"delegation.command": str(script)})[0]
+    assert entry["summary"] == "1\ndone"
+    assert entry["merge"]["files"] == {"where.txt": "+1 -0"}
+    assert ".melete-children/" in git(repo, "show", f"{entry['merge']['branch']}:where.txt")
+    assert state(repo) == before
+
+
 def test_where_there_can_be_none_nothing_is_begun(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()

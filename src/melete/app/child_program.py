@@ -24,7 +24,8 @@ class ProgramChild(Child):
         box, stored = tools_of(self.app, (), window=self.model.can.context), session.transcript.frame
         if stored and stored.wire == PROGRAM:
             return box, ()
-        told = brief(self.order.task, self.order.rules, folder=self.env.cwd)
+        copied = self.copy.top if self.copy else ""
+        told = brief(self.order.task, self.order.rules, folder=self.env.cwd, copy_of=copied)
         why = "another model" if stored else "start"
         return box, (
             Framed(system=(told,), tools=box.shown, model=self.model.name, wire=PROGRAM, why=why, place=PROGRAM),
