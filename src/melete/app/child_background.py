@@ -22,6 +22,7 @@ from melete.core.session import SessionRef
 from melete.security.taint import UNTRUSTED
 
 if TYPE_CHECKING:
+    from melete.agent.budget import RunBudget
     from melete.app.children import Children, Row
 
 log = logging.getLogger("melete.delegation")
@@ -65,9 +66,11 @@ class Behind:
         return child
 
     async def go_on(self) -> None:
-        """Take up what an earlier process has left; one that cannot be taken up is reported so."""
-        for record in left_behind(self._app, self._children.of.ref.id):
-            order = self._again(record)
+        """Take up what an earlier process has left, on one account; one that cannot be taken up is reported so."""
+        of = self._children.of
+        left, account = left_behind(self._app, of.ref.id), of.budget()
+        for number, record in enumerate(left):
+            order = self._again(record, account.share(of.ref.id, among=len(left) - number))
             try:
                 await self.begin(record.call, order)
             except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
@@ -81,14 +84,14 @@ class Behind:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=LAST)
 
-    def _again(self, record: Record) -> Order:
+    def _again(self, record: Record, share: "RunBudget") -> Order:
         of = self._children.of
         rules: Rules = self._children.rules
         return Order(
             parent=of,
             task=structs.replace(record.task, resume=record.child),
             rules=structs.replace(rules, depth=rules.depth + 1),
-            share=of.budget(),
+            share=share,
             model=self._app.models.for_children() or of.model,
             over=time.monotonic() + rules.timeout,
             turn=new_run_id(),
@@ -99,6 +102,8 @@ class Behind:
         name = ""
         try:
             async with open_child(order) as child:
+                if ready.cancelled():  # the call that began it was stopped
+                    return
                 name = child.ref.id
                 self._note(child.ref, call, order)
                 self._goals[name] = " ".join((order.task.goal or name).split())[:80]

@@ -139,11 +139,14 @@ class Children:
 
     async def later(self, ctx: ToolContext, tasks: Sequence[Task]) -> Sequence[str]:
         """Begin the children in the background and return the ids of their sessions."""
-        shares = self.shares(ctx, tasks)
-        return [
-            await self.behind.begin(ctx.call_id, self.order(task, share))
-            for task, share in zip(tasks, shares, strict=True)
-        ]
+        shares, begun, budget = self.shares(ctx, tasks), list[str](), self._work.budget
+        try:
+            for task, share in zip(tasks, shares, strict=True):
+                begun.append(await self.behind.begin(ctx.call_id, self.order(task, share)))
+        finally:
+            for share in shares[len(begun) :]:
+                budget.release(share)
+        return begun
 
     def order(self, task: Task, share: "RunBudget", *, ask: Any = None) -> "Order":
         """What a child of the run that goes on now is made from."""

@@ -3,12 +3,13 @@
 import asyncio
 
 import pytest
-
 from benchmarks.delegation.trees import play
+
 from melete.agent.budget import Flight, RunBudget
 from melete.core.errors import LimitError
 from melete.core.message import Usage
 from melete.core.policy import Allowance
+from melete.core.ports import Day
 from melete.store.memory import MemoryLedger
 from melete.testing import ManualClock
 
@@ -79,7 +80,7 @@ def test_what_a_child_spends_is_spent_by_all_above_it_at_once() -> None:
 
 def test_what_was_spent_is_booked_for_the_day_although_it_is_cancelled_meanwhile() -> None:
     class Busy(MemoryLedger):
-        async def settle(self, reservation: str, *, usage: Usage, usd: float | None) -> object:
+        async def settle(self, reservation: str, *, usage: Usage, usd: float | None) -> Day:
             await asyncio.sleep(0.01)
             return await super().settle(reservation, usage=usage, usd=usd)
 
