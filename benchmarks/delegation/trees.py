@@ -7,11 +7,12 @@ stopped in the middle, and some shares are given back late or twice.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from benchmarks.report import Row
 from melete.agent.budget import Budgeted, RunBudget, price
 from melete.core.errors import LimitError
 from melete.core.event import Delta, Reply, Retried
@@ -42,7 +43,7 @@ class Yielding(MemoryLedger):
 
 @dataclass(kw_only=True)
 class Tree:
-    """A tree that is played: `bills` are all its replies, of `expected` nobody knows how much they will cost."""
+    """A tree that is played: `bills` are all its replies, `over` by how many of the largest it passed its limit."""
 
     rng: random.Random
     limit: Allowance
@@ -53,6 +54,7 @@ class Tree:
     refused: int = 0
     stopped: int = 0
     kept: list[tuple[RunBudget, RunBudget]] = field(default_factory=list[tuple[RunBudget, RunBudget]])
+    over: float = 0.0
     together: int = 0
     most_together: int = 0
 
@@ -74,8 +76,9 @@ class Model:
         )
         self.prompt = int(10 ** rng.uniform(2.5, 4.3))
 
-    async def stream(self, _: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Delta | Retried | Reply]:
         """Perhaps a try that is thrown away, then a reply; what is stopped before its end has cost nothing that is known."""
+        del request
         rng, tree = self._tree.rng, self._tree
         while True:
             tree.together += 1
@@ -126,6 +129,10 @@ async def play(seed: int) -> Tree:
     where = f"seed {seed}"
     assert limit.tokens is None or tokens <= limit.tokens + largest[0], f"{where}: {tokens} of {limit.tokens} tokens"
     assert limit.usd is None or usd <= limit.usd + largest[1] + 1e-9, f"{where}: {usd} of {limit.usd} dollars"
+    tree.over = max(
+        (tokens - limit.tokens) / largest[0] if limit.tokens is not None and largest[0] else 0.0,
+        (usd - limit.usd) / largest[1] if limit.usd is not None and largest[1] else 0.0,
+    )
     left, day = root.left(), await ledger.today()
     assert left.tokens is None or left.tokens == (limit.tokens or 0) - tokens, f"{where}: the account is not the bills"
     assert left.usd is None or abs(left.usd - (limit.usd or 0.0) + usd) < 1e-6, f"{where}: the account is not the bills"
@@ -179,3 +186,29 @@ async def _stop(tree: Tree, task: "asyncio.Task[None]") -> None:
         await asyncio.sleep(0)
     tree.stopped += not task.done()
     task.cancel()
+
+
+def measure(count: int) -> tuple[list[Row], Sequence[str]]:
+    """So many trees; the rows, and what went wrong in words."""
+    trees: list[Tree] = []
+    wrong: list[str] = []
+    for seed in range(count):
+        try:
+            trees.append(asyncio.run(play(seed)))
+        except (AssertionError, TimeoutError) as error:
+            wrong.append(f"seed {seed}: {error!r}")
+
+    def row(what: str, value: float, *, less: bool | None = None, digits: int = 0) -> Row:
+        return Row(what=what, unit="", values={"melete": float(value)}, digits=digits, less_is_better=less)
+
+    rows = [
+        row("trees", count),
+        row("replies", sum(len(one.bills) for one in trees)),
+        row("runs that were refused a request", sum(one.refused for one in trees)),
+        row("runs that were stopped in the middle", sum(one.stopped for one in trees)),
+        row("requests at once, most", max((one.most_together for one in trees), default=0)),
+        row("trees that passed their limit", sum(one.over > 0 for one in trees)),
+        row("… by replies, the worst", max((one.over for one in trees), default=0.0), less=True, digits=2),
+        row("trees that went wrong", len(wrong), less=True),
+    ]
+    return rows, wrong
