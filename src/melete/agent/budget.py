@@ -8,9 +8,11 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from itertools import takewhile
 
 import msgspec
 
+from melete.agent.sizes import tokens
 from melete.core.errors import LimitError
 from melete.core.event import Delta, Reply, Retried, Spent
 from melete.core.message import Usage
@@ -90,17 +92,17 @@ class Flight:
 
 
 class RunBudget:
-    """One run's account over the day's; implements `Budget`. The accounts of its children are parts of it."""
+    """One run's account over the day's; implements `Budget`. Those of its children are parts of it: what they spend, it spends."""
 
     def __init__(
-        self, ledger: Ledger | None, *, who: str, run: Allowance, day: Allowance, flight: Flight | None = None
+        self, ledger: Ledger | None, *, who: str, run: Allowance, day: Allowance, above: "RunBudget | None" = None
     ) -> None:
         self._ledger = ledger
         self._who = who
         self._run = run
         self._day = day
-        self._root = flight is None
-        self._flight = flight or Flight(run)
+        self._above = above
+        self._flight: Flight = above._flight if above else Flight(run)
         self._tokens = 0
         self._usd = 0.0
         self._open: dict[str, tuple[int, Allowance]] = {}
@@ -115,7 +117,7 @@ class RunBudget:
         want = Allowance(tokens=tokens, usd=usd)
         held = self._held()
         used = Allowance(tokens=self._tokens + (held.tokens or 0), usd=self._usd + (held.usd or 0.0))
-        _need(self._run, used, want, own=self._root)
+        _need(self._run, used, want, own=self._above is None)
         number = await self._flight.begin(want, most or want)
         try:
             self._number += 1
@@ -127,13 +129,21 @@ class RunBudget:
         return key
 
     async def settle(self, reservation: str, *, usage: Usage, usd: float | None) -> None:
-        """Book what was used in place of the reservation."""
-        number, _ = self._open.pop(reservation, (0, None))
-        self._tokens += usage.total
-        self._usd += usd or 0.0
+        """Book what was used in place of the reservation, also when it is cancelled meanwhile; a second call does nothing."""
+        number, held = self._open.pop(reservation, (0, None))
+        if held is None:
+            return
+        self._book(usage.total, usd or 0.0)
         self._flight.end(number, usage, usd)
-        if self._ledger:
-            await self._ledger.settle(reservation, usage=usage, usd=usd)
+        cancelled: asyncio.CancelledError | None = None
+        while self._ledger:
+            try:
+                await self._ledger.settle(reservation, usage=usage, usd=usd)
+                break
+            except asyncio.CancelledError as error:  # else the day would hold the reservation until its end
+                cancelled = error
+        if cancelled:
+            raise cancelled
 
     def left(self) -> Allowance:
         """What the run may still spend, reservations and the shares of children counted."""
@@ -150,19 +160,29 @@ class RunBudget:
             tokens=None if left.tokens is None else max(0, left.tokens // parts),
             usd=None if left.usd is None else max(0.0, left.usd / parts),
         )
-        child = RunBudget(self._ledger, who=who, run=part, day=self._day, flight=self._flight)
+        child = RunBudget(self._ledger, who=who, run=part, day=self._day, above=self)
         self._shares[child] = part
         return child
 
     def release(self, child: "RunBudget") -> None:
         """Take back what a child has left of its share; a second call does nothing."""
-        if self._shares.pop(child, None) is not None:
-            self._tokens += child._tokens
-            self._usd += child._usd
+        self._shares.pop(child, None)
+
+    def _book(self, tokens: int, usd: float) -> None:
+        self._tokens += tokens
+        self._usd += usd
+        if self._above:
+            self._above._book(tokens, usd)
 
     def _held(self) -> Allowance:
-        held = [*(want for _, want in self._open.values()), *self._shares.values()]
-        return Allowance(tokens=sum(one.tokens or 0 for one in held), usd=sum(one.usd or 0.0 for one in held))
+        """What is set aside: for requests, and what children have left of their shares."""
+        wants = [want for _, want in self._open.values()]
+        tokens = [max(0, (part.tokens or 0) - child._tokens) for child, part in self._shares.items()]
+        usd = [max(0.0, (part.usd or 0.0) - child._usd) for child, part in self._shares.items()]
+        return Allowance(
+            tokens=sum(one.tokens or 0 for one in wants) + sum(tokens),
+            usd=sum(one.usd or 0.0 for one in wants) + sum(usd),
+        )
 
 
 def _or_any(limit: float | None) -> float:
@@ -189,7 +209,10 @@ def _need(limit: Allowance, used: Allowance, want: Allowance, *, own: bool = Tru
 
 
 class Budgeted(ModelWrapper):
-    """A ModelClient that reserves before each request, at the price of the model that will answer, and settles after it."""
+    """A ModelClient that reserves before each request, at the price of the model that will answer, and settles after it.
+
+    A try that was paid for and thrown away is settled by itself: the next one has to find room of its own.
+    """
 
     def __init__(self, inner: ModelClient, budget: Budget, *, estimate: Estimate) -> None:
         super().__init__(inner)
@@ -200,29 +223,40 @@ class Budgeted(ModelWrapper):
         """Stream the inner model's reply inside a reservation; raises LimitError before anything is sent."""
         prompt, answer = self._estimate(request), request.max_output or ANSWER
         expected = Usage(input=prompt, output=answer)
-        most = self._most(prompt, request.max_output)
-        key = await self._budget.reserve(tokens=expected.total, usd=price(self.can, expected), most=most)
+        want, most = price(self.can, expected), self._most(prompt, request.max_output)
         usage, usd = Usage(), price(self.can, Usage())
+        key = await self._budget.reserve(tokens=expected.total, usd=want, most=most)
         try:
             async with aclosing(self.inner.stream(request)) as stream:
                 async for item in stream:
-                    if isinstance(item, Reply | Retried):  # a try that failed may have used tokens as well
+                    if isinstance(item, Reply | Retried):
                         cost = price(self.can, item.usage)
                         usage, usd = usage + item.usage, usd if cost is None else (usd or 0.0) + cost
                     yield item
+                    if isinstance(item, Retried) and usage.total:
+                        await self._budget.settle(key, usage=usage, usd=usd)
+                        usage, usd = Usage(), price(self.can, Usage())
+                        key = await self._budget.reserve(tokens=expected.total, usd=want, most=most)
         finally:
             await self._budget.settle(key, usage=usage, usd=usd)
 
     def _most(self, prompt: int, limit: int | None) -> Allowance:
-        """The worst that a request can cost: a reply as long as the model may write."""
+        """The worst that a request can cost: a prompt that goes into the cache, a reply as long as the model may write."""
         longest = limit or self.can.max_output or max(ANSWER, self.can.context - prompt)
-        worst = Usage(input=prompt, output=longest)
-        return Allowance(tokens=worst.total, usd=price(self.can, worst))
+        ways = Usage(input=prompt, output=longest), Usage(cache_write=prompt, output=longest)
+        usd = [cost for way in ways if (cost := price(self.can, way)) is not None]
+        return Allowance(tokens=ways[0].total, usd=max(usd, default=None))
 
 
 def estimate(session: Session) -> Callable[[ModelRequest], int]:
-    """Tokens of the next prompt: what the provider counted last, or characters / 4 before the first reply."""
-    return lambda request: session.transcript.last_usage.total or characters(request)
+    """Tokens of the next prompt: what the provider counted last and characters / 4 of what came since, or of all of it."""
+
+    def guess(request: ModelRequest) -> int:
+        counted = session.transcript.last_usage.total
+        since = takewhile(lambda message: message.role != "assistant", reversed(session.messages))
+        return counted + tokens([*since]) if counted else characters(request)
+
+    return guess
 
 
 def characters(request: ModelRequest) -> int:

@@ -23,6 +23,7 @@ from melete.core.session import SessionRef
 from melete.security.taint import UNTRUSTED
 
 if TYPE_CHECKING:
+    from melete.agent.budget import RunBudget
     from melete.app.children import Children, Row
 
 log = logging.getLogger("melete.delegation")
@@ -66,10 +67,13 @@ class Behind:
         return child
 
     async def go_on(self) -> None:
-        """Take up what an earlier process has left; one that cannot be taken up is reported so."""
-        for record in left_behind(self._app, self._children.of.ref.id):
+        """Take up what an earlier process has left, on one account; one that cannot be taken up is reported so."""
+        of = self._children.of
+        left, account = left_behind(self._app, of.ref.id), of.budget()
+        for number, record in enumerate(left):
+            share = account.share(of.ref.id, among=len(left) - number)
             try:
-                await self.begin(record.call, self._again(record))
+                await self.begin(record.call, self._again(record, share))
             except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
                 await self._say(record.child, f"could not go on: {self._app.redact(str(error))}", taint="tool")
 
@@ -81,14 +85,14 @@ class Behind:
         if self._tasks:
             await asyncio.wait(self._tasks.values(), timeout=LAST)
 
-    def _again(self, record: Record) -> Order:
+    def _again(self, record: Record, share: "RunBudget") -> Order:
         of = self._children.of
         rules: Rules = self._children.rules
         return Order(
             parent=of,
             task=structs.replace(record.task, resume=record.child),
             rules=structs.replace(rules, depth=rules.depth + 1),
-            share=of.budget(),
+            share=share,
             model=self._children.model() or of.model,
             over=time.monotonic() + rules.timeout,
             turn=Turn(name=new_run_id(), session=of.ref.id),
@@ -100,6 +104,8 @@ class Behind:
         name = ""
         try:
             async with open_child(order) as child:
+                if ready.cancelled():  # the call that began it was stopped
+                    return
                 name = child.ref.id
                 self._note(child.ref, call, order)
                 self._goals[name] = " ".join((order.task.goal or name).split())[:80]

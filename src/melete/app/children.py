@@ -155,13 +155,17 @@ class Children:
 
     async def later(self, ctx: ToolContext, tasks: Sequence[Task]) -> Sequence[str | Outcome]:
         """Begin the children in the background; the id of each one's session, or why it did not begin."""
-        begun: list[str | Outcome] = []
-        for task, share in zip(tasks, self.shares(ctx, tasks), strict=True):
-            try:
-                begun.append(await self.behind.begin(ctx.call_id, self.order(task, share)))
-            except (ToolError, MeleteError) as error:
-                self._work.budget.release(share)
-                begun.append(_failed.load()("error", self.app.redact(str(error))))
+        shares, begun, budget = self.shares(ctx, tasks), list[str | Outcome](), self._work.budget
+        try:
+            for task, share in zip(tasks, shares, strict=True):
+                try:
+                    begun.append(await self.behind.begin(ctx.call_id, self.order(task, share)))
+                except (ToolError, MeleteError) as error:
+                    budget.release(share)
+                    begun.append(_failed.load()("error", self.app.redact(str(error))))
+        finally:
+            for share in shares[len(begun) :]:
+                budget.release(share)
         return begun
 
     def model(self) -> "ModelClient | None":
