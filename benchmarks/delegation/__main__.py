@@ -9,7 +9,7 @@ from benchmarks.delegation import kills, overhead, product, soak, trees
 from benchmarks.report import chosen, parser, say, show
 
 PARTS = ["overhead", "soak", "kills", "trees"]
-ROUNDS = {"overhead": 5, "soak": 12, "kills": 40, "trees": 1_000}
+ROUNDS = {"overhead": 5, "soak": 40, "kills": 40, "trees": 1_000}
 
 
 def main() -> None:

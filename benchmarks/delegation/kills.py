@@ -95,7 +95,7 @@ def measure(program: Path, *, kills: int, seed: int, env: str) -> tuple[list[Row
         number = 0
         while seen.kills < kills:
             number += 1
-            _one(subject, server, script, number=number, after=rng.uniform(0, 1.6), seen=seen)
+            _one(subject, server, script, number=number, after=rng.uniform(0, 1.2), seen=seen)
         checked = subprocess.run(
             [program, "verify"], env=subject.env, cwd=subject.cwd, capture_output=True, text=True, check=False
         )
@@ -119,6 +119,8 @@ def _one(subject: Melete, server: ScriptedModel, script: Script, *, number: int,
     time.sleep(SLOWEST)  # the last request of the dead one is counted
     parent = asyncio.run(_parent(subject, f"Batch {number}"))
     facts = asyncio.run(_facts(subject, parent))
+    if any(isinstance(fact, Reply) and fact.message.text == LAST for fact in facts):
+        return  # only the end of the process was left
     done = {fact.task: fact for fact in facts if isinstance(fact, Delegated) and fact.entry}
     begun = {fact.task for fact in facts if isinstance(fact, Delegated)}
     asked = Counter(script.asked)

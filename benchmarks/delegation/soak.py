@@ -181,14 +181,14 @@ def measure(*, rounds: int) -> tuple[list[Row], Sequence[str]]:
         values: Mapping[str, float] = {"melete": float(value)}
         return Row(what=what, unit=unit, values=values, digits=digits, less_is_better=less)
 
-    third = max(1, len(left.resident) // 3)
     rows = [
         row("children in all", "", left.children, less=None),
         row("a round of 64, median", "s", median(left.rounds), digits=2),
         row("left behind after a round", "", len(left.behind)),
         row("sessions without an end", "", len(left.endless)),
-        row("resident, median of the first third", "MB", median(left.resident[:third]), digits=1),
-        row("resident, median of the last third", "MB", median(left.resident[-third:]), digits=1),
+        row("resident after the first round", "MB", left.resident[0], digits=1),
+        row("resident in the middle", "MB", left.resident[len(left.resident) // 2], digits=1),
+        row("resident at the end", "MB", left.resident[-1], digits=1),
         row("commands running when stopped", "", min(left.running), less=None),
         row("from stop to the end of the run, median", "s", median(left.stops), digits=3),
         row("from stop to the end of the run, worst", "s", max(left.stops), digits=3),
