@@ -100,6 +100,15 @@ def test_one_that_takes_too_long_gives_what_it_has(tmp_path: Path) -> None:
     assert (tmp_path / "work" / "made.txt").exists()
 
 
+def test_none_begins_when_the_time_of_its_parent_is_over(tmp_path: Path) -> None:
+    these = Family({PARENT: [delegate("late"), "all told"], "late": ["never"]}, slow={PARENT: 1.2})
+    found = run(tmp_path, these, {"budget.run.seconds": 1})
+    (late,) = found["results"][0]["results"]
+    assert (late["status"], late["api_calls"]) == ("timeout", 0)
+    assert "budget.run.seconds" in late["error"]
+    assert [who for who, _, _ in these.asked].count("late") == 0
+
+
 def shorten(here: Talk, seconds: float) -> None:
     """Give the children of a conversation less time than the settings can."""
     children = here.conversation.children

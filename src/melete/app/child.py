@@ -254,7 +254,10 @@ async def drive(
 ) -> tuple[Status, str]:
     """Let a child work to its end or that of its time; its status, and why it is no success. A cancellation is one of them."""
     start = Start(surface=SUBAGENT, about={"parent": order.parent.ref.id, **child.options.noted})
-    seconds = min(order.rules.timeout, max(1.0, order.over - time.monotonic()))
+    left = order.over - time.monotonic()
+    if left <= 0:
+        return "timeout", "the time of the run that asked for it was used up before it began (budget.run.seconds)"
+    seconds = min(order.rules.timeout, left)
     try:
         ended = await within(seconds, child.run(goal_of(order), How(start=start)))
     except TimeoutError:
