@@ -91,6 +91,8 @@ class Children:
         self._rows: dict[str, Row] = {}
         self.at_work: dict[str, ChildNow] = {}
         """The children that run, and those below them, by their sessions; kept where nobody is above."""
+        self.held: set[str] = set()
+        """The children that are open here, also those that wait to begin: none is opened twice."""
         self._left: dict[str, list[child_copy.Left]] = {}
         """What the children of a call that work in copies have left."""
         self._gate = asyncio.Semaphore(self._rules.most)
