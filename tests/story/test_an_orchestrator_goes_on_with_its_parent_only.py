@@ -1,4 +1,4 @@
-"""What an orchestrator left in the background waits for it: a server does not open the orchestrator as a conversation of its own."""
+"""What an orchestrator left in the background waits for it: no server opens the orchestrator as a conversation of its own."""
 
 import asyncio
 from pathlib import Path

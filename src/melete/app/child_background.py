@@ -111,7 +111,7 @@ class Behind:
                     return
                 name = child.ref.id
                 self._note(child.ref, call, order)
-                self._goals[name] = " ".join((order.task.goal or name).split())[:80]
+                self._goals[name] = self._app.redact(" ".join((order.task.goal or name).split()))[:80]
                 ready.set_result(name)
                 async with self._gate, self._children.watched(child, order, call=call, number=0) as row:
                     await self._record(row, None)
