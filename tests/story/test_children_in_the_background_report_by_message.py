@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from melete.core.delegation import DELEGATE
-from melete.core.event import Said, ToolEnded
+from melete.core.event import Notice, Said, ToolEnded
 from melete.testing import Call, ScriptedModel
 from tests.delegating import PARENT, Family, delegate
 from tests.talking import Talk, content, talk
@@ -84,3 +84,22 @@ def test_those_that_can_begin_do_and_the_others_say_why(tmp_path: Path) -> None:
     assert [row["status"] for row in told["results"]] == ["running", "error", "running"]
     assert "nonesuch" in told["results"][1]["error"]
     assert {name for name in ("good", "fine") if any(f"is {name}" in text for text in said)} == {"good", "fine"}
+
+
+def test_what_is_said_of_one_that_is_waited_for_holds_no_secret(tmp_path: Path) -> None:
+    secret = "sk-canary" + "Q7x9Zb3LmN0pRtV2wYc5"
+    goal = f"later {secret}"
+    these = Family(
+        {PARENT: [delegate(goal, background=True), "begun", "heard"], "later": ["late"]}, slow={"later": 0.5}
+    )
+
+    async def main() -> list[str]:
+        with ScriptedModel(these) as model:
+            variables = {"MELETE_API_KEY": secret}
+            async with talk(model, tmp_path / "work", settings=QUIET, waits=True, variables=variables) as here:
+                await here.say(PARENT)
+                return [fact.text for fact in await here.facts(Notice)]
+
+    said = [text for text in asyncio.run(main()) if "child" in text]
+    assert said
+    assert not any(secret in text for text in said)

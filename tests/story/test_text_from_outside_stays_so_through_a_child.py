@@ -7,6 +7,7 @@ from typing import Any
 from melete.core.delegation import DELEGATE
 from melete.core.event import ToolEnded
 from melete.core.tool import Output, Tool, ToolContext, tool
+from melete.security.taint import taint_of_spilled
 from melete.testing import Call, ScriptedModel
 from tests.delegating import PARENT, Family, Line, delegate
 from tests.talking import content, talk
@@ -71,3 +72,10 @@ def test_what_the_parent_read_holds_for_its_child(tmp_path: Path) -> None:
     (row,) = content(calls[1])["results"]
     assert [one["status"] for one in row["tool_trace"]] == ["denied"]
     assert not sent
+
+
+def test_the_file_that_keeps_a_long_report_says_that_it_is_from_outside(tmp_path: Path) -> None:
+    _, calls = run(tmp_path, {PARENT: [delegate("look"), "done"], "look": [READ, "a page\n" * 5_000]})
+    path = calls[0].result.content.split("the whole report is in ")[1].split("]")[0]
+    assert Path(path).is_file()
+    assert taint_of_spilled(Path(path).name) == "web"

@@ -8,8 +8,8 @@ person it has not.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, cast
 
 from msgspec import Struct, structs
@@ -51,6 +51,7 @@ OWN = frozenset({"local", "sandbox"})
 TREE, READ = "files.tree", "files.read"
 """Keys of `ToolContext.state`, as tools/known.py has them: locks that agents of one tree share, and what a model has read."""
 MOST_STALE = 200
+BUSY = "the child {} is at work: nothing was begun. Wait for its report, then resume it"
 _program: "Lazy[type[Child]]" = Lazy("melete.app.child_program:ProgramChild")
 _program_model: "Lazy[Callable[..., ModelClient]]" = Lazy("melete.models.program:ProgramModel")
 Ask = Callable[[Question], Awaitable[str | None]]
@@ -171,6 +172,8 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
     app, given = parent.app, parent.app.loaded.settings.delegation
     async with AsyncExitStack() as stack:
         before = await _before(order)
+        if before:
+            stack.enter_context(at_work(parent, before.ref))
         key = key_of(before.ref if before else None, before.opened.about if before else {})
         copy = await _copy(order, key, before)
         if copy:
@@ -190,6 +193,8 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
             learns=False,
         )
         ref = before.ref if before else await _begun(order, env, key)
+        if not before:
+            stack.enter_context(at_work(parent, ref))
         waking = Waking(app, ref)
         processes = open_processes(app, ref, env, waking, surface=SUBAGENT)
         stack.push_async_callback(processes.aclose)
@@ -213,6 +218,19 @@ async def open_child(order: Order) -> AsyncGenerator[Child]:
         if copy:
             child.copy, copy.spare = copy, False
         yield child
+
+
+@contextmanager
+def at_work(parent: Conversation, child: SessionRef) -> Generator[None]:
+    """The child is at work for its parent until the block ends; raises ToolError where it is already."""
+    held = parent.children.held if parent.children else set[str]()
+    if child.id in held:
+        raise ToolError(BUSY.format(child.id))
+    held.add(child.id)
+    try:
+        yield
+    finally:
+        held.discard(child.id)
 
 
 async def stale(parent: Conversation) -> list[str]:
@@ -288,6 +306,8 @@ async def _before(order: Order) -> Before | None:
         raise ToolError(f"there is no session {order.task.resume!r} to resume") from error
     if opened is None or opened.parent != parent.id or opened.source != SUBAGENT:
         raise ToolError(f"{order.task.resume!r} is no child of this session: only these can be resumed")
+    if await app.store.owned(ref):  # its copy and its record are those of the run that goes on
+        raise ToolError(BUSY.format(ref.id))
     return Before(ref=ref, opened=opened)
 
 

@@ -73,6 +73,9 @@ class Behind:
         for number, record in enumerate(left):
             share = account.share(of.ref.id, among=len(left) - number)
             try:
+                if await self._app.store.owned(SessionRef(id=record.child, owner=record.owner)):
+                    account.release(share)
+                    continue  # another process runs it, and reports
                 await self.begin(record.call, self._again(record, share))
             except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
                 await self._say(record.child, f"could not go on: {self._app.redact(str(error))}", taint="tool")
@@ -108,7 +111,7 @@ class Behind:
                     return
                 name = child.ref.id
                 self._note(child.ref, call, order)
-                self._goals[name] = " ".join((order.task.goal or name).split())[:80]
+                self._goals[name] = self._app.redact(" ".join((order.task.goal or name).split()))[:80]
                 ready.set_result(name)
                 async with self._gate, self._children.watched(child, order, call=call, number=0) as row:
                     await self._record(row, None)

@@ -22,7 +22,7 @@ from melete.core.ports import Environment
 from melete.core.session import Session, SessionRef
 from melete.core.tool import ToolError
 from melete.core.transcript import Transcript
-from melete.security.taint import UNTRUSTED, worst
+from melete.security.taint import UNTRUSTED, spilled_name, worst
 
 log = logging.getLogger("melete.delegation")
 FINISHED, SAID = 12, 100
@@ -89,9 +89,13 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
     model = next(
         (fact.model for fact in reversed(facts) if isinstance(fact, Reply)), state.run.model if state.run else ""
     )
+    heard = _outside(told)  # by runs before this one as well
+    if program:
+        heard.append((model, "import"))
+    taint: Taint = worst([of for _, of in heard]) if heard else "tool"
     fields: dict[str, Any] = {
         "status": end.status,
-        "summary": await _capped(app, ref, end, app.redact(text)) or None,
+        "summary": await _capped(app, ref, end, app.redact(text), taint=taint) or None,
         "session": ref.id,
         "api_calls": sum(isinstance(fact, Reply) for fact in facts),
         "duration_seconds": round(end.seconds, 2),
@@ -112,10 +116,6 @@ async def outcome_of(app: Melete, ref: SessionRef, end: End) -> Outcome:
         else "what it finished stands; go on with resume=session, or do the rest yourself",
     }
     fields |= {name: value for name, value in optional.items() if value}
-    heard = _outside(told)  # by runs before this one as well
-    if program:
-        heard.append((model, "import"))
-    taint: Taint = worst([of for _, of in heard]) if heard else "tool"
     source = ", ".join(dict.fromkeys(name for name, _ in heard))
     return Outcome(status=end.status, session=ref.id, fields=fields, taint=taint, source=source)
 
@@ -281,11 +281,12 @@ def _last_words(facts: Sequence[Fact]) -> str:
     return replies[-1] if replies else ""
 
 
-async def _capped(app: Melete, ref: SessionRef, end: End, text: str) -> str:
-    """The text within its limit; all of a longer one is in a file of the parent's."""
+async def _capped(app: Melete, ref: SessionRef, end: End, text: str, *, taint: Taint) -> str:
+    """The text within its limit; all of a longer one is in a file of the parent's, whose name tells its taint."""
     if len(text) <= end.most:
         return text
-    path = await app.store.spill(end.asked, f"report-{ref.id}-{int(time.time())}.txt", text)
-    room = end.most - 200
+    name = spilled_name(f"report-{ref.id}-{time.time_ns()}.txt", taint)
+    path = await app.store.spill(end.asked, name, text)
+    room = max(0, end.most - 200)
     gap = f"…[{len(text) - room} characters left out; the whole report is in {path}]"
-    return f"{text[: room * 3 // 4]}\n{gap}\n{text[-(room // 4) :]}"
+    return f"{text[: room * 3 // 4]}\n{gap}\n{text[len(text) - room // 4 :]}"

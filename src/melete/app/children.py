@@ -15,7 +15,7 @@ from melete.app.child_settings import command_of
 from melete.app.sections_delegation import DelegationSettings
 from melete.app.wire import Melete
 from melete.core.delegation import Outcome, Rules, Status, Task
-from melete.core.errors import ConfigError, MeleteError, StoreError
+from melete.core.errors import ConfigError, MeleteError
 from melete.core.event import ChildNow, Delegated, Fact, Reply, Spent, ToolEnded, ToolProgress, ToolStarted
 from melete.core.message import Taint, Usage
 from melete.core.plugin import Lazy
@@ -91,6 +91,8 @@ class Children:
         self._rows: dict[str, Row] = {}
         self.at_work: dict[str, ChildNow] = {}
         """The children that run, and those below them, by their sessions; kept where nobody is above."""
+        self.held: set[str] = set()
+        """The children that are open here, also those that wait to begin: none is opened twice."""
         self._left: dict[str, list[child_copy.Left]] = {}
         """What the children of a call that work in copies have left."""
         self._gate = asyncio.Semaphore(self._rules.most)
@@ -192,7 +194,7 @@ class Children:
         )
 
     async def run(self, order: "Order", *, call: str, number: int, within: Within, session: Session) -> Outcome:
-        """Open the child, let it work within its time, and store how it ended; StoreError alone is raised."""
+        """Open the child, let it work within its time, and store how it ended; what goes wrong is in its outcome."""
         began = time.monotonic()
         try:
             async with _open_child.load()(order) as child:
@@ -203,9 +205,7 @@ class Children:
                     await session.record(self.ended(row, outcome), durable=True)
                 self.remember(order.task, outcome)
                 return outcome
-        except StoreError:
-            raise
-        except (ToolError, MeleteError) as error:
+        except (ToolError, MeleteError) as error:  # also of the store: what its siblings have is not lost with it
             return _failed.load()("error", self.app.redact(str(error)))
         except Exception as error:
             log.exception("a child could not be run")

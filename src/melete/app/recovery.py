@@ -14,9 +14,11 @@ from melete.app.child_background import FOLDER, left_behind
 from melete.app.child_report import settle_calls
 from melete.app.opening import Options, asked_for, number
 from melete.app.runs import Runs, Wanted
+from melete.core.delegation import SUBAGENT
 from melete.core.errors import MeleteError, SessionBusyError, SessionNotFoundError
 from melete.core.event import Answered, CancelAsked, RunEnded, RunStarted, Stop
 from melete.core.session import SessionRef
+from melete.core.transcript import Transcript
 
 log = logging.getLogger("melete.recovery")
 SURFACES = ("api", "cron")
@@ -68,13 +70,16 @@ async def _take_up(runs: Runs) -> None:
         return
     for parent in {record.parent: record for record in left_behind(runs.app)}.values():
         try:
-            opened = await runs.hold(Options(session=parent.parent, owner=parent.owner, surface="api", shares=True))
+            opened = Transcript(await runs.app.store.facts(SessionRef(id=parent.parent, owner=parent.owner))).opened
+            if opened and opened.source == SUBAGENT:
+                continue  # it goes on with its own parent only, as less than a conversation
+            held = await runs.hold(Options(session=parent.parent, owner=parent.owner, surface="api", shares=True))
         except SessionBusyError:
             continue  # its run has taken them up
         except MeleteError as error:
             log.warning("the children of %s do not go on: %s", parent.parent, error)
         else:
-            log.info("the children of %s go on", opened.ref.id)
+            log.info("the children of %s go on", held.ref.id)
 
 
 async def _recover(runs: Runs, ref: SessionRef, run: str, *, resume: bool) -> Recovered | None:
