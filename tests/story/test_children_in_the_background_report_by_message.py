@@ -8,7 +8,7 @@ from typing import Any
 from melete.core.delegation import DELEGATE
 from melete.core.event import Notice, Said, ToolEnded
 from melete.testing import Call, ScriptedModel
-from tests.delegating import PARENT, Family, delegate
+from tests.delegating import PARENT, Family, delegate, several
 from tests.talking import Talk, content, talk
 
 QUIET: dict[str, Any] = {"skills.enabled": False}
@@ -103,3 +103,34 @@ def test_what_is_said_of_one_that_is_waited_for_holds_no_secret(tmp_path: Path) 
     said = [text for text in asyncio.run(main()) if "child" in text]
     assert said
     assert not any(secret in text for text in said)
+
+
+def test_one_that_waits_for_its_turn_is_not_taken_up_elsewhere(tmp_path: Path) -> None:
+    goals = ("first", "second")
+    these = Family(
+        {
+            PARENT: [several(*(delegate(g, background=True) for g in goals)), "begun"],
+            **{g: [f"{g} came"] for g in goals},
+        },
+        slow={"first": 1.5},
+    )
+    settings = {**QUIET, "delegation.max_concurrent_children": 2}
+
+    async def main() -> list[str]:
+        with ScriptedModel(these) as model:
+            async with talk(model, tmp_path / "work", settings=settings) as here:
+                children = here.conversation.children
+                assert children
+                children.behind._gate = asyncio.Semaphore(1)
+                await here.say(PARENT)
+                session = here.conversation.ref.id
+                async with talk(model, tmp_path / "work", settings=settings, session=session) as there:
+                    assert not there.conversation.works_in_background
+                assert len(children.awaited()) == 2
+                await reported(here)
+                await here.go_on()
+                return reports(await here.facts(Said))
+
+    said = asyncio.run(main())
+    assert sorted(goal for goal in goals for text in said if f"{goal} came" in text) == ["first", "second"]
+    assert [who for who, _, _ in these.asked if who in goals] == ["first", "second"]

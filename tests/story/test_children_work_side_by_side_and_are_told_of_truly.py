@@ -170,6 +170,7 @@ def test_the_files_that_it_changed_are_named_however_it_changed_them(tmp_path: P
 def test_what_cannot_be_begun_is_an_error_that_says_why(tmp_path: Path) -> None:
     for call, words in (
         (Call(DELEGATE, {}), "neither a goal nor tasks"),
+        (Call(DELEGATE, {"tasks": [{"goal": "x"}], "resume": "x"}), "resume without tasks"),
         (Call(DELEGATE, {"goal": "x", "toolsets": ["nonesuch"]}), "There are: "),
         (Call(DELEGATE, {"goal": "x", "resume": "nonesuch"}), "no session"),
     ):

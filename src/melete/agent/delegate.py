@@ -78,6 +78,8 @@ def delegating(runner: Runner | None) -> Tool:
         """What the model reads is ABOUT, with the limit of the settings in it."""
         if runner is None:
             raise ToolError("no children can be begun in this session")
+        if tasks and resume:
+            raise ToolError("a child goes on in a call of its own: nothing was begun. Send resume without tasks")
         one = Part(goal=goal, context=context, toolsets=toolsets, role=role, isolation=isolation)
         asked = _tasks(tasks or [one], resume="" if tasks else resume, rules=runner.rules)
         if rules.background if background is None else background:

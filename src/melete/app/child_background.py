@@ -1,10 +1,12 @@
 """Children in the background: on record before they begin, reported by a message, taken up again after a restart."""
 
 import asyncio
+import fcntl
 import logging
 import os
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,10 @@ class Record(Struct, frozen=True, kw_only=True):
     taint: Taint = "none"
 
 
+class TakenError(MeleteError):
+    """Another process has this child: it works there, or waits for its turn, and is reported from there."""
+
+
 class Behind:
     """The background children of one conversation."""
 
@@ -77,6 +83,8 @@ class Behind:
                     account.release(share)
                     continue  # another process runs it, and reports
                 await self.begin(record.call, self._again(record, share))
+            except TakenError:
+                account.release(share)
             except Exception as error:  # noqa: BLE001 - whatever it is, the parent is told
                 await self._say(record.child, f"could not go on: {self._app.redact(str(error))}", taint="tool")
 
@@ -104,13 +112,20 @@ class Behind:
         )
 
     async def _run(self, order: Order, call: str, ready: "asyncio.Future[str]") -> None:
+        with ExitStack() as kept:
+            await self._run_one(order, call, ready, kept=kept)
+
+    async def _run_one(self, order: Order, call: str, ready: "asyncio.Future[str]", *, kept: ExitStack) -> None:
         name = ""
         try:
+            known = bool(order.task.resume) and kept.enter_context(self._held(order.task.resume))
             async with open_child(order) as child:
                 if ready.cancelled():  # the call that began it was stopped
                     return
                 name = child.ref.id
                 self._note(child.ref, call, order)
+                if not known:
+                    kept.enter_context(self._held(name))
                 self._goals[name] = self._app.redact(" ".join((order.task.goal or name).split()))[:80]
                 ready.set_result(name)
                 async with self._gate, self._children.watched(child, order, call=call, number=0) as row:
@@ -173,6 +188,23 @@ class Behind:
             return str(self._path(self._children.of.ref.id, child).stat().st_mtime_ns)
         except OSError:
             return new_run_id()
+
+    @contextmanager
+    def _held(self, child: str) -> Generator[bool]:
+        """Hold a child's record, so that no other process takes it up; False where there is none. Raises TakenError."""
+        try:
+            record = os.open(self._path(self._children.of.ref.id, child), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            yield False
+            return
+        try:
+            try:
+                fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise TakenError(f"the child {child} works in another process", next="wait for its report") from error
+            yield True
+        finally:
+            os.close(record)
 
     def _note(self, ref: SessionRef, call: str, order: Order) -> None:
         """Put the child on record before it begins."""
