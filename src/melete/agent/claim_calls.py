@@ -1,4 +1,4 @@
-"""What a command did, as far as a claim can be bound to it: without what only looks, and without what stands in messages. Layer 2, pure."""
+"""What a command did, as far as a claim can be bound to it: not what only looks, nor what stands in messages. Layer 2, pure."""
 
 import re
 from functools import lru_cache
@@ -20,14 +20,45 @@ LOOKS: Final = re.compile(
 )
 """Programs that are only asked about something, by their words."""
 MOVERS: Final = frozenset(
-    {"rm", "rmdir", "unlink", "mv", "cp", "mkdir", "touch", "chmod", "chown", "ln", "sed", "awk", "tee", "cat", "echo", "printf"}
+    {
+        "rm",
+        "rmdir",
+        "unlink",
+        "mv",
+        "cp",
+        "mkdir",
+        "touch",
+        "chmod",
+        "chown",
+        "ln",
+        "sed",
+        "awk",
+        "tee",
+        "cat",
+        "echo",
+        "printf",
+    }
 )
 """They change files, and neither test nor build nor send anything."""
 CHECKERS: Final = frozenset({"pytest", "mypy", "pyright", "flake8", "pylint"})
 """They read the files that they are given."""
 OF_GIT: Final = frozenset({"committed", "pushed", "deployed"})
 GIT_WRITES: Final = frozenset(
-    {"checkout", "restore", "switch", "mv", "rm", "apply", "am", "stash", "merge", "cherry-pick", "revert", "rebase", "pull"}
+    {
+        "checkout",
+        "restore",
+        "switch",
+        "mv",
+        "rm",
+        "apply",
+        "am",
+        "stash",
+        "merge",
+        "cherry-pick",
+        "revert",
+        "rebase",
+        "pull",
+    }
     | {"clone", "clean", "reset", "format-patch", "archive"}
 )
 

@@ -39,7 +39,7 @@ TELLS = {
     "build": r"\b(?:BUILD FAILED|build failed|[1-9]\d* errors?)\b",
 }
 """What an output says where it failed, by kind."""
-MADE = re.compile(r"\b(?:creat|writ|wrot|built|build|generat|sav|export|stor|output)\w*|->|=>", re.IGNORECASE)
+MADE = re.compile(r"\b(?:creat|writ|wrot|built|build|generat|sav|export|stor|output|reformat)\w*|->|=>", re.IGNORECASE)
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -179,7 +179,7 @@ def _acts(call: Done) -> bool:
 def _made(call: Done, name: str) -> bool:
     """Whether an output says in so many words that a file of this name was made."""
     rows = str(object_of(call.result).get("output", "")).splitlines()
-    return any(name in row and MADE.search(row) for row in rows)
+    return any(name in row and (MADE.search(row) or " " not in row.strip()) for row in rows)
 
 
 def _same(one: str, other: str) -> bool:
