@@ -192,7 +192,7 @@ def test_one_whose_run_is_stopped_ends_as_well(tmp_path: Path, where: str) -> No
 def test_it_works_in_the_background_too(tmp_path: Path) -> None:
     command = program(tmp_path, "sleep 0.3; echo came late")
     seen = run(tmp_path, command, delegate("later", background=True), "begun", waits=True)
-    assert seen.results[0]["status"] == "running"
+    assert seen.results[0]["results"][0]["status"] == "running"
     said = [fact.message for fact in seen.said if "Your child in the background" in fact.message.text]
     assert len(said) == 1
     assert "came late" in said[0].text

@@ -10,11 +10,11 @@ from melete.security.plan import plan
 from melete.security.program import Plan, Program
 from melete.security.reading import only_reads
 
-SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "ssh"})
-"""What they are given is in the plan by itself."""
+SHELLS: Final = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish"})
+"""What they are given by `-c` is in the plan by itself."""
 VIEWERS: Final = frozenset({"rg", "ag", "ack", "less", "more", "bat", "tree", "man"})
 LOOKS: Final = re.compile(
-    r".* (?:--version|--help|--dry-run)(?: |$)|\S+ -[hV]$"
+    r".* (?:--version|--help|--dry-run)(?: |$)|\S+ -[hV]$|make -n"
     r"|(?:pip3?|uv|npm|pnpm|yarn|conda|brew|apt|apt-cache|cargo|docker|kubectl|gh|python3? -m pip)(?: pip| pr| release)?"
     r" (?:list|ls|show|view|freeze|info|search|outdated|why|images|ps|logs|describe|version|help)(?: |$)"
 )
@@ -77,7 +77,7 @@ def did(command: str) -> tuple[Did, ...]:
     found = plan(command).programs
     if not found:
         return (Did(name="", words=command, given=command),)
-    rows = (_did(one, command) for one in found if one.name not in SHELLS and not only_reads(Plan(programs=(one,))))
+    rows = (_did(one, command) for one in found if not _starts(one) and not only_reads(Plan(programs=(one,))))
     return tuple(row for row in rows if row.name not in VIEWERS and not LOOKS.match(row.words))
 
 
@@ -99,6 +99,11 @@ def fits(command: str, kind: str, pattern: re.Pattern[str]) -> bool:
 def names(command: str, file: str) -> bool:
     """Whether a command may have changed a file of this name: one of its programs was given it, and does not only read."""
     return any(file in one.given for one in did(command) if one.name not in CHECKERS and not _keeps(one))
+
+
+def _starts(one: Program) -> bool:
+    """Whether it is only what starts others that the plan has by themselves."""
+    return one.name == "ssh" or (one.name in SHELLS and any(re.match(r"-\w*c\Z", word) for word in one.words))
 
 
 def _keeps(one: Did) -> bool:

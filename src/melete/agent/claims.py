@@ -22,7 +22,8 @@ DOES = {
     "sent": "sent anything",
 }  # fmt: skip
 CALLS = {
-    "tests": r"pytest|unittest|\b[tn]ox\b|jest|vitest|mocha|rspec|phpunit|gradle|mvn|ctest|nextest|\btests?\b|\bcheck\b|\.ci",
+    "tests": r"pytest|unittest|\b[tn]ox\b|jest|vitest|mocha|rspec|phpunit|gradle|mvn|ctest|nextest|(?<![a-z])tests?(?![a-z])"
+    r"|\bcheck\b|\.ci",
     "lint": r"ruff|flake8|pylint|eslint|lint|clippy|prettier|black|\bvet\b|pre-commit|biome|style|\.ci",
     "types": r"mypy|pyright|tsc|type|\bty\b|\.ci|build",
     "build": r"build|\bc?make\b|compile|cargo|tsc|gcc|g\+\+|clang|javac|\bgo |npm|pnpm|yarn|mvn|gradle|docker|ninja",

@@ -54,6 +54,8 @@ def answer(text: str, *calls: Done, folder: Path | None = None) -> list[tuple[st
         ((call("ls tests"), call("cat tests/test_a.py")), "unverifiable"),
         ((call("git add tests && git commit -m 'tests pass'"),), "unverifiable"),
         ((call("pytest --version"),), "unverifiable"),
+        ((call("bash run_tests.sh"),), "verified"),
+        ((call("bash -c 'ls tests'"),), "unverifiable"),
         ((call("pytest"), call("grep -rn TODO tests", code=1)), "verified"),
         ((call("bash -lc 'cd a && pytest -q' | tail -3"),), "verified"),
         ((call("pytest -q | tail -3", result='{"output": "x\\n2 failed, 3 passed in 1.1s"}'),), "false"),
