@@ -56,7 +56,7 @@ def answer(text: str, *calls: Done, folder: Path | None = None) -> list[tuple[st
         ((call("pytest --version"),), "unverifiable"),
         ((call("bash run_tests.sh"),), "verified"),
         ((call("bash -c 'ls tests'"),), "unverifiable"),
-        ((call("pytest"), call("grep -rn TODO tests", code=1)), "verified"),
+        ((call("pytest"), call("grep -rn old_name tests", code=1)), "verified"),
         ((call("bash -lc 'cd a && pytest -q' | tail -3"),), "verified"),
         ((call("pytest -q | tail -3", result='{"output": "x\\n2 failed, 3 passed in 1.1s"}'),), "false"),
         ((call("pytest || true", result='{"output": "2 failed, 3 passed"}'),), "false"),
