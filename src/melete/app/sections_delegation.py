@@ -73,6 +73,6 @@ class DelegationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_summary_chars: Annotated[
         Count,
         Meta(
-            description="Characters of a report that the parent reads, at most 90,000 / max_concurrent_children; all is in a file."
+            description="Characters of a report to the parent, at most 90,000 / max_concurrent_children; the rest is in a file."
         ),
     ] = 24_000
