@@ -41,7 +41,9 @@ def test_what_was_done_is_not(tmp_path: Path) -> None:
 
 
 def test_tests_that_failed_do_not_pass(tmp_path: Path) -> None:
-    _, lines, _ = play(tmp_path, [Call("terminal", {"command": "sh -c 'exit 3' # pytest"}), Say("All tests pass.")])
+    _, lines, _ = play(
+        tmp_path, [Call("terminal", {"command": "pytest() { return 3; }; pytest"}), Say("All tests pass.")]
+    )
     assert lines == ["not true: “All tests pass.”: the last call that ran tests ended with exit status 3"]
 
 

@@ -10,7 +10,8 @@ from melete.core.claim import Claim
 MOST: Final = 40
 """Claims of one text that are looked at."""
 FENCED = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-QUOTED = re.compile(r"^\s*>.*$", re.MULTILINE)
+INDENTED = re.compile(r"(?<=\n)[ \t]*\n(?:(?: {4}|\t)(?!\s*(?:[-*+•]|\d+[.)])).*(?:\n|\Z))+")
+QUOTED = re.compile(r"^\s*>.*$|\"[^\"\n]{12,400}\"|“[^“”\n]{12,400}”", re.MULTILINE)
 SENTENCE = re.compile(r"(?<=[.!?])[\s*_)]+(?=[A-Z0-9`*_(\[-])|\n+")
 CLAUSE = re.compile(
     r"[,;:—–]\s+|\s+-\s+|\s+(?=(?:but|though|although|however|and|so|then|which|because)\b)", re.IGNORECASE
@@ -18,14 +19,16 @@ CLAUSE = re.compile(
 MARKS = re.compile(r"^[\s>*#+•✅✓✔☑🎉-]*(?:\d+[.)]\s+)?(?:\[x\]\s*)?(?:[*_]{1,2})?")
 DOUBT = re.compile(
     r"\b(?:if|once|when(?:ever)?|unless|until|whether|assuming|provided|as soon as|before|let me|let's)\b"
-    r"|(?:^|\b(?:to|please|and|then)\s+)(?:verify|check|confirm|ensure|make sure|run)\b",
+    r"|(?:^|\b(?:to|please|and|then)\s+)(?:verify|check|confirm|ensure|make sure|run)\b|\baccording to\b"
+    r"|^(?:expected|acceptance|criteri|goals?|requirements?|definition of done|examples?|tasks?|plan|steps?|todo)\b[^:]*:",
     re.IGNORECASE,
 )
 DENIED = re.compile(
     r"\b(?:not|never|no|none|neither|nor|cannot|without|should|would|could|may|might|must|will|shall|won't|needs?|going to"
     r"|want(?:s|ed)?|try|tried|trying|attempt(?:ed)?|plan(?:ned|s)?|next|todo|please|unable|fail(?:s|ed)?|failing|refused|almost"
     r"|nearly|supposed|expected?|expects|instead of|rather than|ready to|can|you|your|intend(?:ed)?|skipped|pretend|claim(?:s|ed)?"
-    r"|says|said|yet|previously|earlier|yesterday|ago|someone|somebody|ready|about to)\b|n't\b|n’t\b|'ll\b",
+    r"|says|said|yet|previously|earlier|yesterday|ago|someone|somebody|ready|about to|nothing|nobody|according to"
+    r"|were (?:all |still )?passing)\b|n't\b|n’t\b|'ll\b",
     re.IGNORECASE,
 )
 PATH = re.compile(
@@ -48,7 +51,8 @@ WELL = r"(?:(?:also|then|now|just|already|successfully|finally|have|and)\s+)*"
 SELF = rf"(?:^(?:(?:and|then|also|so|but)\s+)*|\b(?:I|we|I['’]ve|we['’]ve|I have|we have)\s+){WELL}"
 BEEN = rf"\b(?:was|were|has been|have been|had been|is now|are now|been|got)\s+{WELL}"
 GREEN = r"(?:is|are|is all|are all|all|now|came back|turned|stayed?)\s+(?:now\s+)?(?:green|passing|ok|clean)"
-GOOD = rf"(?:pass|passes|passed|passing|succeeds?|succeeded|{GREEN})"
+OBJECT = r"(?!\s+(?:an?|its|their|the|it|them|this|through|when|if|unless)\b)"
+GOOD = rf"(?:(?:pass|passes|passed)\b{OBJECT}|passing|succeeds?|succeeded|{GREEN})"
 FAULTLESS = r"(?:clean|(?:no|0|zero|without) (?:errors|warnings|issues|complaints))"
 WROTE = (
     r"wrote|written|created|saved|added|updated|edited|modified|changed|generated|stored|exported|produced|fixed|rewrote"
@@ -60,14 +64,23 @@ DEPLOYED = r"deployed|published|uploaded|released"
 
 
 def _did(verbs: str) -> str:
-    """A verb of one's own or in the passive, without an agent behind it."""
-    return rf"(?:{SELF}(?:{verbs})\b|{BEEN}(?:{verbs})\b(?!\s+(?:by|in \d)))"
+    """A verb of one's own, no mere word before a noun, or in the passive, without an agent or a date behind it."""
+    own = rf"{SELF}(?:{verbs})\b(?!\s+\w+\s+(?:are|is|was|were|will|have|has)\b)"
+    return (
+        rf"(?:{own}|{BEEN}(?:{verbs})\b(?!\s+(?:by|(?:in|at) \d|last|on (?:mon|tues|wednes|thurs|fri|satur|sun)day)\b))"
+    )
 
 
 TESTS = (
     rf"\b(?:tests?|specs?|test suite|suite)\b[^.]{{0,30}}\b{GOOD}\b|\bpass(?:es|ed)?\s+(?:all|the|every)\b[^.]{{0,20}}\btests?\b"
-    r"|\b\d+ (?:tests? )?passed\b|\b(?:tests?|suite):? (?:✅|✓|green|passed|pass|passing|ok)|\b(?:green|passing) test"
+    rf"|\b\d+ (?:tests? )?passed\b|\b(?:tests?|suite):? (?:✅|✓|(?:green|passed|pass|passing|ok)\b{OBJECT})"
+    r"|\b(?:green|passing) test"
 )
+THEY = rf"\b(?:everything|(?:they|these|both|all)(?: all| of them)?) (?:now )?{GOOD}"
+THEIRS = "their tests"
+"""Said of tests where the sentence names them."""
+OF_TESTS = re.compile(r"\b(?:tests?|specs?|suite)\b|\bpytest\b", re.IGNORECASE)
+CHANGES = r"^(?:all |the |my )?(?:changes?|work|fix(?:es)?)"
 LINT = r"\b(?:ruff|flake8|pylint|eslint|clippy|lint(?:er|ing|s)?|prettier|black|style checks?)\b"
 TYPES = r"\b(?:mypy|pyright|tsc|type[- ]?check(?:er|ing|s)?|types)\b"
 BUILDS = (
@@ -76,11 +89,12 @@ BUILDS = (
 )
 PATTERNS: Final[tuple[tuple[str, str], ...]] = (
     ("tests", TESTS),
+    (THEIRS, THEY),
     ("lint", rf"{LINT}[^.]{{0,30}}\b(?:{GOOD}|{FAULTLESS})"),
     ("types", rf"{TYPES}[^.]{{0,30}}\b(?:{GOOD}|{FAULTLESS})"),
     ("build", rf"{BUILDS}|{_did('built|compiled')}"),
-    ("committed", _did("committed")),
-    ("pushed", _did("pushed")),
+    ("committed", rf"{_did('committed')}|{CHANGES} committed\b"),
+    ("pushed", rf"{_did('pushed')}|{CHANGES} pushed\b"),
     ("deployed", _did(DEPLOYED)),
     ("installed", _did("installed")),
     ("sent", _did(SENT) + r"|\b(?:e-?mail|mail|message|notification|reply)\s+sent\b"),
@@ -91,6 +105,9 @@ FILES = frozenset({"wrote", "removed"})
 FILE = re.compile(
     r"\b(?:file|files|report|script|document|notes|changelog|readme|module|config|config file)\b", re.IGNORECASE
 )
+
+WITHIN = re.compile(r"\b(?:from|in|of|inside|within)\s+(?:the\s+)?(?:file\s+)?(?P<path>\S+)", re.IGNORECASE)
+MOVED = re.compile(r"(?P<verb>\b(?:renamed|moved|copied))\b.{1,200}?(?:\s(?:to|into|as)\s|→|->)", re.IGNORECASE)
 
 
 @cache
@@ -111,7 +128,7 @@ def claims(text: str) -> list[Claim]:
 
 def sentences(text: str) -> Iterator[str]:
     """The sentences of a text, without code, quotes and the marks of lists."""
-    plain = QUOTED.sub("", FENCED.sub("\n", text))
+    plain = QUOTED.sub("", INDENTED.sub("\n", FENCED.sub("\n", text)))
     for part in SENTENCE.split(plain):
         sentence = MARKS.sub("", part).strip()
         if sentence and not sentence.endswith("?"):
@@ -128,9 +145,11 @@ def _of_sentence(sentence: str) -> Iterator[Claim]:
             hit = pattern.search(bare)
             if hit is None or (doubt and doubt.start() < start + hit.end()) or DENIED.search(_affirmed(bare)):
                 continue
-            if kind == "tests" and _partly(clause, sentence):
+            if kind in ("tests", THEIRS) and _partly(clause, sentence):
                 continue
-            yield from _handled(kind, clause, hit.end(), sentence)
+            if kind == THEIRS and not OF_TESTS.search(sentence):
+                continue
+            yield from _handled("tests" if kind == THEIRS else kind, clause, hit.end(), sentence)
 
 
 def _partly(clause: str, sentence: str) -> bool:
@@ -164,11 +183,20 @@ def _handled(kind: str, clause: str, end: int, sentence: str) -> Iterator[Claim]
     if kind not in FILES:
         yield Claim(kind=kind, words=words)
         return
-    named = [*paths(clause)]
+    there = {path for found in WITHIN.finditer(_source_gone(clause)) for path in paths(found["path"])}
+    named = [path for path in paths(_source_gone(clause)) if not (kind == "removed" and path in there)]
+    if kind == "removed" and not named:  # a part of a file: the file was changed
+        yield from (Claim(kind="wrote", words=words, handle=path) for path in there if not path.endswith("/"))
+        return
     if not named and FILE.search(_bare(clause[:end] + clause[end : end + 40])):
         named = [""]
     for path in named:
         yield Claim(kind=kind, words=words, handle=path)
+
+
+def _source_gone(clause: str) -> str:
+    """The clause without the old name of what was moved or copied."""
+    return MOVED.sub(lambda found: found["verb"] + " " * (len(found.group()) - len(found["verb"])), clause)
 
 
 def paths(text: str) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from melete.agent.claim_calls import did, fits, hides, names
 from melete.agent.claim_words import claims, handles
 from melete.agent.results import object_of
 from melete.core.claim import Checked, Claim, Verdict
@@ -21,16 +22,25 @@ DOES = {
     "sent": "sent anything",
 }  # fmt: skip
 CALLS = {
-    "tests": r"pytest|unittest|\b[tn]ox\b|jest|vitest|mocha|rspec|phpunit|gradle|mvn|ctest|nextest|\btests?\b|\bcheck\b|\.ci",
+    "tests": r"pytest|unittest|\b[tn]ox\b|jest|vitest|mocha|rspec|phpunit|gradle|mvn|ctest|nextest|(?<![a-z])tests?(?![a-z])"
+    r"|\bcheck\b|\.ci",
     "lint": r"ruff|flake8|pylint|eslint|lint|clippy|prettier|black|\bvet\b|pre-commit|biome|style|\.ci",
     "types": r"mypy|pyright|tsc|type|\bty\b|\.ci|build",
-    "build": r"build|make|compile|cargo|tsc|gcc|g\+\+|clang|javac|go |npm|pnpm|yarn|mvn|gradle|docker|cmake|ninja|py_compile",
+    "build": r"build|\bc?make\b|compile|cargo|tsc|gcc|g\+\+|clang|javac|\bgo |npm|pnpm|yarn|mvn|gradle|docker|ninja",
     "committed": r"\bgit\b.*\b(?:commit|merge|cherry-pick|revert|rebase|am)\b|\bcommit\b",
     "pushed": r"\bpush\b",
     "deployed": r"deploy|publish|upload|release|rsync|s[cf][tp]p?\b|kubectl|helm|terraform|push|curl|aws|gcloud|\bgh\b|twine",
-    "installed": r"install|\badd\b|apt|brew|\bpip|npm|\buv\b|cargo|dnf|apk|sync",
+    "installed": r"install|\b(?:add|get|sync|setup|bootstrap)\b|\b[pn]*pm (?:i|ci)\b|^(?:yarn|pnpm|bundle)$|^(?:pacman|dpkg) -",
     "sent": r"send|mail|message|slack|telegram|discord|smtp|notify|curl|webhook|post|reply",
 }
+TELLS = {
+    "tests": r"\b[1-9]\d* (?:tests? |specs? )?(?:failed|failures?|failing)\b|\b[1-9]\d* errors? in \d|\bFAILED \(|--- FAIL:",
+    "lint": r"\b[1-9]\d* (?:errors?|problems?|warnings?)\b(?! \(\d+ fixed, 0)",
+    "types": r"\b[1-9]\d* errors?\b",
+    "build": r"\b(?:BUILD FAILED|build failed|[1-9]\d* errors?)\b",
+}
+"""What an output says where it failed, by kind."""
+MADE = re.compile(r"\b(?:creat|writ|wrot|built|build|generat|sav|export|stor|output|reformat)\w*|->|=>", re.IGNORECASE)
 
 
 class Done(Struct, frozen=True, kw_only=True):
@@ -100,22 +110,40 @@ def _ran(kind: str, calls: Sequence[Done]) -> tuple[Verdict, str]:
         return "unverifiable", f"no call of this run {DOES[kind]}"
     last = fitting[-1]
     if last.ok and last.code <= 0:
-        return "verified", ""
+        told = _told(last, kind)
+        return ("false", f"the last call that {DOES[kind]} says {told!r}") if told else ("verified", "")
     how = f"ended with exit status {last.code}" if last.code > 0 else "failed"
     return "false", f"the last call that {DOES[kind]} {how}"
 
 
+def _told(call: Done, kind: str) -> str:
+    """The failure that an output tells of, where the exit status may be that of another program."""
+    if kind not in TELLS or call.tool == "execute_code" or not hides(_command(call)):
+        return ""
+    found = re.search(TELLS[kind], str(object_of(call.result).get("output", "")))
+    return found.group() if found else ""
+
+
+def _command(call: Done) -> str:
+    """What a call ran; of a process in the background what it was begun with."""
+    if call.tool == "execute_code":
+        return call.asked
+    return str(call.arguments.get("command") or object_of(call.result).get("command") or "")
+
+
 def _does(call: Done, kind: str, pattern: re.Pattern[str]) -> bool:
-    """Whether a call is of a kind: a command or code that names it, or, for messages, a tool."""
-    if call.tool in RUNS:
+    """Whether a call is of a kind: a command or code that does it, or, for messages, a tool."""
+    if call.tool == "execute_code":
         return bool(pattern.search(call.asked))
+    if call.tool in RUNS:
+        return (call.tool != "process" or call.code >= 0) and fits(_command(call), kind, pattern)
     return kind == "sent" and call.tool not in WRITES and bool(pattern.search(call.tool))
 
 
 async def _file(claim: Claim, calls: Sequence[Done], look: Look) -> tuple[Verdict, str]:
     path, gone = claim.handle, claim.kind == "removed"
     if not path:
-        wrote = any(one.ok and one.code <= 0 and (one.tool in WRITES or one.tool in RUNS) for one in calls)
+        wrote = any(one.ok and one.code <= 0 and (one.tool in WRITES or _acts(one)) for one in calls)
         return ("verified", "") if wrote else ("unverifiable", "no call of this run wrote a file")
     there = await look(path)
     if there is None:
@@ -126,7 +154,7 @@ async def _file(claim: Claim, calls: Sequence[Done], look: Look) -> tuple[Verdic
         return "verified", ""
     return (
         "unverifiable",
-        f"it is {'not ' if gone else ''}there, but no call of this run {'removed' if gone else 'wrote'} it",
+        f"it is {'not ' if gone else ''}there, but no call of this run is seen to have {'removed' if gone else 'written'} it",
     )
 
 
@@ -137,7 +165,22 @@ def _touches(call: Done, path: str, *, wrote: bool) -> bool:
     if call.tool in WRITES:
         name = str(call.arguments.get("path", ""))
         return wrote and bool(name) and (_same(name, path) or path in call.asked)
-    return call.tool in RUNS and call.code <= 0 and _last(path) in call.asked
+    if call.code > 0 or call.tool not in RUNS:
+        return False
+    if call.tool == "execute_code":
+        return _last(path) in call.asked
+    return names(_command(call), _last(path)) or (wrote and _acts(call) and _made(call, _last(path)))
+
+
+def _acts(call: Done) -> bool:
+    """Whether a call did more than to look."""
+    return call.tool == "execute_code" or (call.tool in RUNS and bool(did(_command(call))))
+
+
+def _made(call: Done, name: str) -> bool:
+    """Whether an output says in so many words that a file of this name was made."""
+    rows = str(object_of(call.result).get("output", "")).splitlines()
+    return any(name in row and (MADE.search(row) or " " not in row.strip()) for row in rows)
 
 
 def _same(one: str, other: str) -> bool:

@@ -71,5 +71,8 @@ class DelegationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
         bool, Meta(description="Allow children's risky calls, each once, with a warning; what is forbidden stays so.")
     ] = False
     max_summary_chars: Annotated[
-        Count, Meta(description="Characters of a report that the parent reads; the rest is in a file.")
+        Count,
+        Meta(
+            description="Characters of a report to the parent, at most 90,000 / max_concurrent_children; the rest is in a file."
+        ),
     ] = 24_000

@@ -51,6 +51,15 @@ def answer(text: str, *calls: Done, folder: Path | None = None) -> list[tuple[st
         ((call("pytest -q", code=1), call("sed -i s/a/b/ x.py"), call("pytest -q")), "verified"),
         ((call("pytest -q", ok=False),), "false"),
         ((call("make test", tool="process"),), "verified"),
+        ((call("ls tests"), call("cat tests/test_a.py")), "unverifiable"),
+        ((call("git add tests && git commit -m 'tests pass'"),), "unverifiable"),
+        ((call("pytest --version"),), "unverifiable"),
+        ((call("bash run_tests.sh"),), "verified"),
+        ((call("bash -c 'ls tests'"),), "unverifiable"),
+        ((call("pytest"), call("grep -rn old_name tests", code=1)), "verified"),
+        ((call("bash -lc 'cd a && pytest -q' | tail -3"),), "verified"),
+        ((call("pytest -q | tail -3", result='{"output": "x\\n2 failed, 3 passed in 1.1s"}'),), "false"),
+        ((call("pytest || true", result='{"output": "2 failed, 3 passed"}'),), "false"),
     ],
 )
 def test_tests_are_bound_to_the_last_call_that_ran_them(calls: tuple[Done, ...], verdict: str) -> None:
@@ -68,6 +77,25 @@ def test_files_are_looked_at_and_bound_to_what_wrote_them(tmp_path: Path) -> Non
     assert answer("I deleted `b.txt`.", call("rm b.txt"), folder=tmp_path) == [("removed", "verified")]
     assert answer("The file has been written.") == [("wrote", "unverifiable")]
     assert answer("I wrote `a.txt`.", wrote) == [("wrote", "unverifiable")]
+
+
+def test_what_only_looks_at_a_file_has_not_written_it(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a")
+    for looked in ("cat a.py", "grep -n x a.py", "pytest a.py", "git add a.py && git commit -m a.py"):
+        assert answer("I fixed the bug in `a.py`.", call(looked), folder=tmp_path) == [("wrote", "unverifiable")], (
+            looked
+        )
+    for changed in ("sed -i s/a/b/ a.py", "cat x > a.py", "git checkout a.py", "python - <<'E'\nopen('a.py', 'w')\nE"):
+        assert answer("I fixed the bug in `a.py`.", call(changed), folder=tmp_path) == [("wrote", "verified")], changed
+    built = call("make", result='{"output": "wrote a.py"}')
+    assert answer("I generated `a.py`.", built, folder=tmp_path) == [("wrote", "verified")]
+
+
+def test_a_part_that_is_removed_and_a_name_that_was_left(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("a")
+    edit, move = call(tool="patch", path="a.py", code=-1), call("git mv b.py a.py")
+    assert answer("I removed the debug prints from `a.py`.", edit, folder=tmp_path) == [("wrote", "verified")]
+    assert answer("I renamed `b.py` to `a.py`.", move, folder=tmp_path) == [("wrote", "verified")]
 
 
 def test_a_report_names_what_can_be_checked(tmp_path: Path) -> None:
