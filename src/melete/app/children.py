@@ -37,6 +37,8 @@ BEAT, IDLE, AT_TOOL = 30.0, 450.0, 1_200.0
 SOON = 0.1
 """Seconds after which a child waits for its model, so that what its report needs can be made ready."""
 SHOWN = 120
+DEEPEST = 3
+"""Levels of children that there may be, whatever the settings say."""
 _open_child: "Lazy[Callable[[Order], AbstractAsyncContextManager[Child]]]" = Lazy("melete.app.child:open_child")
 _order: "Lazy[Callable[..., Order]]" = Lazy("melete.app.child:Order")
 _drive: "Lazy[Callable[..., Awaitable[tuple[Status, str]]]]" = Lazy("melete.app.child:drive")
@@ -66,7 +68,7 @@ def rules_of(given: DelegationSettings) -> Rules:
     """What the settings allow an agent that nobody has delegated to."""
     return Rules(
         most=given.max_concurrent_children,
-        deepest=given.max_spawn_depth,
+        deepest=min(given.max_spawn_depth, DEEPEST),
         orchestrators=given.orchestrator_enabled and not given.command,
         background=given.background,
         timeout=given.child_timeout_seconds,

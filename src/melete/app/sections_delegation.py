@@ -49,7 +49,7 @@ class DelegationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_field
         Count, Meta(description="Tasks of one call, calls of one reply, and children of one agent at a time.")
     ] = 3
     max_spawn_depth: Annotated[
-        int, Meta(ge=1, le=3, description="1: children do not delegate; 2: orchestrators among them do, and so on.")
+        Count, Meta(description="1: children do not delegate; 2: orchestrators among them do, and so on; 3 at most.")
     ] = 1
     orchestrator_enabled: Annotated[bool, Meta(description="Whether a child may be an orchestrator at all.")] = True
     background: Annotated[bool, Meta(description="Children work in the background unless a call says otherwise.")] = (
