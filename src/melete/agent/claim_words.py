@@ -44,6 +44,7 @@ URL = re.compile(r"\bhttps?://[^\s<>\"'`)\]]+")
 HOSTS = frozenset({"com", "org", "net", "io", "dev", "ai", "app", "edu", "gov", "de", "uk", "eu"})
 PRODUCT = re.compile(r"^[A-Z]\w*\.(?:js|net|io|ai|NET)$")
 FAILED = re.compile(r"\b[1-9]\d* (?:tests? )?(?:failed|failures?|errors?)\b", re.IGNORECASE)
+NAMES_ONLY = re.compile(r"(?:\W|\b(?:and|then|also)\b)*", re.IGNORECASE)
 SHARE = re.compile(r"\b(\d+) ?(?:of|out of|/) ?(?:the )?(\d+)\b", re.IGNORECASE)
 SOME = re.compile(r"\b(?:except|some|most|half|only|part|none)\b", re.IGNORECASE)
 
@@ -137,19 +138,28 @@ def sentences(text: str) -> Iterator[str]:
 
 def _of_sentence(sentence: str) -> Iterator[Claim]:
     doubt = DOUBT.search(_bare(sentence))
-    start = 0
+    verb = ""
     for clause, offset in _clauses(sentence):
-        start = offset
-        bare = _bare(clause)
-        for kind, pattern in _patterns():
-            hit = pattern.search(bare)
-            if hit is None or (doubt and doubt.start() < start + hit.end()) or DENIED.search(_affirmed(bare)):
-                continue
-            if kind in ("tests", THEIRS) and _partly(clause, sentence):
-                continue
-            if kind == THEIRS and not OF_TESTS.search(sentence):
-                continue
-            yield from _handled("tests" if kind == THEIRS else kind, clause, hit.end(), sentence)
+        found = [*_of_clause(clause, sentence, doubted=doubt.start() - offset if doubt else len(sentence))]
+        names = bool(verb) and not found and NAMES_ONLY.fullmatch(PATH.sub("", clause))  # `a.py, b.py and c.py`
+        if names:
+            found = [*_handled(verb, clause, 0, sentence)]
+        verb = next((claim.kind for claim in found if claim.kind in FILES), verb if names else "")
+        yield from found
+
+
+def _of_clause(clause: str, sentence: str, *, doubted: int) -> Iterator[Claim]:
+    """What a clause claims before the place from which on all is doubted."""
+    bare = _bare(clause)
+    for kind, pattern in _patterns():
+        hit = pattern.search(bare)
+        if hit is None or doubted < hit.end() or DENIED.search(_affirmed(bare)):
+            continue
+        if kind in ("tests", THEIRS) and _partly(clause, sentence):
+            continue
+        if kind == THEIRS and not OF_TESTS.search(sentence):
+            continue
+        yield from _handled("tests" if kind == THEIRS else kind, clause, hit.end(), sentence)
 
 
 def _partly(clause: str, sentence: str) -> bool:

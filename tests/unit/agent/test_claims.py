@@ -122,6 +122,19 @@ def test_a_report_names_what_can_be_checked(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("I wrote brief.txt and other.txt.", ["brief.txt", "other.txt"]),
+        ("Created `a.py`, b.py and then `c/d.py`. All is well.", ["a.py", "b.py", "c/d.py"]),
+        ("I edited a.py, which imports b.py, and c.py is unchanged.", ["a.py"]),
+        ("I wrote a.py, not b.py.", ["a.py"]),
+    ],
+)
+def test_files_that_are_listed_share_their_verb(text: str, named: list[str]) -> None:
+    assert [claim.handle for claim in claims(text)] == named
+
+
 def test_names_that_are_no_paths() -> None:
     text = "With Node.js 3.11 from python.org, e.g. https://host/a.txt, run `f(x)` or `a=b` and/or wait; see ./bin and x/y.py"
     assert [*paths(text)] == ["./bin", "x/y.py"]
