@@ -167,6 +167,19 @@ def test_the_files_that_it_changed_are_named_however_it_changed_them(tmp_path: P
     assert row["files_changed"] == ["a.txt", "new/b.txt", "c.txt"]
 
 
+def test_one_that_goes_on_has_the_role_and_the_tools_that_it_had(tmp_path: Path) -> None:
+    def again(body: dict[str, Any]) -> Call:
+        text = next(m["content"] for m in body["messages"] if m["role"] == "tool")
+        return Call(DELEGATE, {"resume": text.split('"session":"')[1].split('"')[0], "goal": "now the rest"})
+
+    first = delegate("begin", role="orchestrator", toolsets=["todo"])
+    these = Family({PARENT: [first, again, "all told"], "begin": ["half", "whole"]})
+    found = run(tmp_path, these, {"delegation.max_spawn_depth": 2})
+    asked = [request.json for request in found["requests"] if "You are a subagent" in str(request.json["messages"][0])]
+    assert [[tool["function"]["name"] for tool in body["tools"]] for body in asked] == [["todo", DELEGATE]] * 2
+    assert asked[0]["messages"] == asked[1]["messages"][: len(asked[0]["messages"])]
+
+
 def test_what_cannot_be_begun_is_an_error_that_says_why(tmp_path: Path) -> None:
     for call, words in (
         (Call(DELEGATE, {}), "neither a goal nor tasks"),

@@ -168,12 +168,14 @@ class Child(Conversation):
 @asynccontextmanager
 async def open_child(order: Order) -> AsyncGenerator[Child]:
     """The child that is ordered, in a new session or, to go on, its old one. Raises ToolError, and what opening a place raises."""
-    parent, task = order.parent, order.task
+    parent = order.parent
     app, given = parent.app, parent.app.loaded.settings.delegation
     async with AsyncExitStack() as stack:
         before = await _before(order)
         if before:
             stack.enter_context(at_work(parent, before.ref))
+            order = _as_before(order, before.opened.about)
+        task = order.task
         key = key_of(before.ref if before else None, before.opened.about if before else {})
         copy = await _copy(order, key, before)
         if copy:
@@ -311,9 +313,20 @@ async def _before(order: Order) -> Before | None:
     return Before(ref=ref, opened=opened)
 
 
+def _as_before(order: Order, about: Mapping[str, str]) -> Order:
+    """The order with the role and the toolsets that the child had, where this call names no others and they are allowed."""
+    task, rules = order.task, order.rules
+    led = about.get("role") == "orchestrator" and rules.orchestrators and rules.depth < rules.deepest
+    toolsets = task.toolsets or tuple(filter(None, about.get("toolsets", "").split(",")))
+    return structs.replace(
+        order, task=structs.replace(task, role="orchestrator" if led else task.role, toolsets=toolsets)
+    )
+
+
 async def _begun(order: Order, env: Environment, key: str) -> SessionRef:
     parent, task = order.parent, order.task
     about = {"place": key, "goal": task.goal, "role": task.role, "depth": str(order.rules.depth)}
+    about |= {"toolsets": ",".join(task.toolsets)} if task.toolsets else {}
     about |= {"isolation": task.isolation} if task.isolation == WORKTREE else {}
     opened = Opened(
         owner=parent.ref.owner,
