@@ -16,7 +16,7 @@ from melete.testing.checking import until
 from tests.places.row import Row
 from tests.places.rows import ROWS
 
-LONGEST = 900
+LONGEST = 240
 
 
 def marked(row: Row, *values: object, id: str) -> Any:

@@ -117,14 +117,15 @@ _PROGRAM = r"""
 ended() { echo $? > "$run/code.new"; mv "$run/code.new" "$run/code"; }
 """
 _WITH_PIPE = r"""
+exec 3<>"$run/pipe" # before the program says that it runs: what nobody holds open loses what was written to it
 {
-    exec 3<>"$run/pipe"; taken=0
+    taken=0
     while IFS= read -r line <&3 && [ "$line" != . ]; do
         printf %%s "$line" | base64 -d || break
         taken=$((taken + 1)); echo $taken > "$run/taken"
     done
     : > "$run/shut"
-} 2>/dev/null | { (exec setsid %s >> "$run/out" 2>&1); ended; echo . 1<>"$run/pipe"; }
+} 2>/dev/null | { exec 3<&-; (exec setsid %s >> "$run/out" 2>&1); ended; echo . 1<>"$run/pipe"; }
 """
 _WITH_TERMINAL = r"""
 trap : INT QUIT HUP TERM
