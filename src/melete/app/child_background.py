@@ -46,7 +46,7 @@ class Record(Struct, frozen=True, kw_only=True):
 
 
 class TakenError(MeleteError):
-    """Another process has this child: it works there, or waits for its turn, and is reported from there."""
+    """A child is at work already, or waits for its turn, perhaps in another process: it is reported from there."""
 
 
 class Behind:
@@ -201,7 +201,7 @@ class Behind:
             try:
                 fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise TakenError(f"the child {child} works in another process", next="wait for its report") from error
+                raise TakenError(f"the child {child} is at work already", next="wait for its report") from error
             yield True
         finally:
             os.close(record)
