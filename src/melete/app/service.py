@@ -58,6 +58,7 @@ if TYPE_CHECKING:
 
 _children: "Lazy[Callable[..., Children]]" = Lazy("melete.app.children:Children")
 _verify: "Lazy[Callable[..., Awaitable[Sequence[Checked]]]]" = Lazy("melete.app.verifying:verify")
+_claims: Lazy[Callable[[str], Sequence[object]]] = Lazy("melete.agent.claim_words:claims")
 NEW: Mapping[str, Any] = {"seq": 0, "run": "", "at": EPOCH}
 """A fact that is to be stored anew."""
 
@@ -382,7 +383,13 @@ class Conversation:
         """What checks the claims of answers."""
         if self.app.loaded.settings.verify.claims == "off":
             return None
-        return lambda text: _verify.load()(self.app, self.ref, text, env=self.env, run=run)
+
+        async def verified(text: str) -> Sequence[Checked]:
+            if not _claims.load()(text):  # the log, and what reads commands, are for those that claim something
+                return ()
+            return await _verify.load()(self.app, self.ref, text, env=self.env, run=run)
+
+        return verified
 
     def _guard(self, desk: Desk, budget: RunBudget) -> ApprovalGuard:
         """What asks before risky calls, as the settings of the start say."""
